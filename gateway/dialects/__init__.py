@@ -1,0 +1,1 @@
+"""One wire language each, both ends: request to Operation, Outcome to Reply."""

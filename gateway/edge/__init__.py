@@ -1,0 +1,1 @@
+"""The HTTP edge: strict parsing, raw ASGI data plane, control API."""

@@ -1,0 +1,1 @@
+"""The one road of a request: decide, look, admit, write, settle."""

@@ -1,0 +1,151 @@
+"""What happened, as values: logs, metrics and tests subscribe to these (architecture, habit 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.model.mark import Mark, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFinished:
+    """One request was answered. `outcome` is a value of fencegate_requests_total's label.
+
+    `code` is None when the store's own success was passed on. `bytes_in` counts body bytes.
+    """
+
+    request_id: str
+    store: str
+    dialect: str
+    kind: str
+    outcome: str
+    method: str
+    path: str
+    status: int
+    seconds: float
+    scope: str | None = None
+    token: int | None = None
+    holder: str | None = None
+    mark: int | None = None
+    code: str | None = None
+    worker: str | None = None
+    client: str | None = None
+    bytes_in: int = 0
+    replayed: bool = False
+    retried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The gateway refused a request by a rule of its own. `reason` as in Problem.reason."""
+
+    store: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A mark rose."""
+
+    store: str
+    scope: Scope
+    before: Mark
+    after: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """All lower registrations were gone after this long, or not (`complete` False)."""
+
+    scope: Scope
+    seconds: float
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TicketsOpen:
+    """The number of tickets of a store changed by `change`."""
+
+    store: str
+    change: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeLost:
+    """A mutation ended as unknown."""
+
+    store: str
+    scope: Scope
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateFound:
+    """A token was seen in two hands: the issuer lost its counter. Logged as an error."""
+
+    scope: Scope
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryRegressed:
+    """A witness stands above the registry's mark: the registry has forgotten. An error."""
+
+    scope: Scope
+    witness: Mark
+    registry: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredAfterLapse:
+    """The store answered after the membership had lapsed; the answer was reported (rule 6)."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryCalled:
+    """One registry operation ended. `ok` False: it failed or timed out."""
+
+    op: str
+    seconds: float
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamCalled:
+    """One exchange with a store ended."""
+
+    store: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLagged:
+    """The event loop ran a timer this much late."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lapsed:
+    """This replica lost its membership, and will rejoin under a new generation."""
+
+    generation: str
+
+
+Event = (
+    RequestFinished
+    | Rejected
+    | Raised
+    | Drained
+    | TicketsOpen
+    | OutcomeLost
+    | DuplicateFound
+    | RegistryRegressed
+    | AnsweredAfterLapse
+    | RegistryCalled
+    | UpstreamCalled
+    | LoopLagged
+    | Lapsed
+)

@@ -1,0 +1,50 @@
+"""How an operation ended, for whoever renders, counts or logs it (wire contract, "Three answers").
+
+Every consumer matches all members; a new one does not type-check until each of them handles it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.model.problem import Problem
+from gateway.model.reply import ReadReply, WriteReply
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The mutation took effect. `replayed`: this is the answer of an earlier attempt."""
+
+    reply: WriteReply
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The mutation certainly did not take effect (or the read was refused by the gateway)."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The mutation may have taken effect: the answer was lost after the gate."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOk:
+    """The read was answered by the store."""
+
+    reply: ReadReply
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFailed:
+    """The store or the gateway could not answer the read (also: no such thing)."""
+
+    problem: Problem
+
+
+Outcome = Applied | Refused | Unknown | ReadOk | ReadFailed

@@ -1,0 +1,58 @@
+"""The fencing token and the holder id, as parsed from a request (wire contract, "Requests")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NewType
+
+Token = NewType("Token", int)
+"""An integer 1 … 2^63-1, issued once per acquisition of a lease, rising per scope."""
+
+Holder = NewType("Holder", str)
+"""Who holds a lease: one id per acquisition, 1-128 visible ASCII characters."""
+
+MAX_TOKEN: Final = 2**63 - 1
+
+# Compared as bytes and with fullmatch: `int()` and `\d` accept other scripts' digits, signs,
+# underscores and blanks, and `$` matches before a final newline.
+_TOKEN: Final = re.compile(rb"[1-9][0-9]{0,18}")
+_HOLDER: Final = re.compile(rb"[\x21-\x7e]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A token or holder field that is not of the contract's form; `why` tells what to change."""
+
+    why: str
+
+
+def parse_token(fields: list[bytes]) -> Token | Malformed | None:
+    """Turn all `X-Fence-Token` fields of one request into a token.
+
+    Returns None when there is no field. More than one field, or anything but ASCII digits of a
+    number 1 … 2^63-1 without leading zero, is `Malformed`, never "missing".
+    """
+    if not fields:
+        return None
+    if len(fields) > 1:
+        return Malformed("X-Fence-Token was sent more than once; send exactly one field")
+    if not _TOKEN.fullmatch(fields[0]):
+        return Malformed(
+            "X-Fence-Token must be ASCII digits only: no sign, blank, list or leading zero"
+        )
+    number = int(fields[0])
+    if number > MAX_TOKEN:
+        return Malformed("X-Fence-Token is larger than 2^63-1")
+    return Token(number)
+
+
+def parse_holder(fields: list[bytes]) -> Holder | Malformed | None:
+    """Turn all `X-Fence-Holder` fields of one request into a holder id, or None without one."""
+    if not fields:
+        return None
+    if len(fields) > 1:
+        return Malformed("X-Fence-Holder was sent more than once; send at most one field")
+    if not _HOLDER.fullmatch(fields[0]):
+        return Malformed("X-Fence-Holder must be 1 to 128 visible ASCII characters")
+    return Holder(fields[0].decode("ascii"))

@@ -1,0 +1,1 @@
+"""From policy files to a decision: document, load, decide."""

@@ -1,0 +1,153 @@
+"""The port of a store: where writes land (architecture, "Flow").
+
+A store never decides whether a token may write. It calls `WriteFence.gate` at the last moment and
+obeys, and it checks what only it can check: the version, the stamp, the fence row, the file lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.model.mark import Mark, Scope
+from gateway.model.operation import Operation
+from gateway.model.problem import Problem
+from gateway.model.reply import ReadReply, WriteReply
+from gateway.model.version import Look
+from gateway.ports.body import Body
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store can promise. `guarantee` is the line that `explain` and the start-up print.
+
+    `conditions`: conditional writes are honoured. `exact`: the check happens in the transaction
+    or under the lock that writes, so tickets need no settle. `settle_ms`: how long after its last
+    byte a write may still take effect (0 when exact).
+    """
+
+    conditions: bool
+    exact: bool
+    settle_ms: int
+    guarantee: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFence:
+    """What a write must carry and ask: scope and mark it was admitted under, and the gate.
+
+    `gate()` must be called exactly once, immediately before the bytes (or the COMMIT, or the
+    rename) that make the write take effect, with no await in between. It answers None to let the
+    write pass, or the problem to refuse with. `looked` is what `look` saw before admission.
+    `write_id` is unique per attempt and goes into the stamp or the fence row.
+    """
+
+    scope: Scope
+    mark: Mark
+    write_id: str
+    looked: Look
+    gate: Callable[[], Problem | None] = field(compare=False)
+    previous_write_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The write took effect."""
+
+    reply: WriteReply
+
+
+@dataclass(frozen=True, slots=True)
+class NotWritten:
+    """The write certainly did not take effect: gate shut, body broken, refused by the store."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class FencedByStore:
+    """The store's own witness (stamp, fence row, lock file) stands above our mark: stale."""
+
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class BehindRegistry:
+    """The store's own fence row is below our mark, or missing: it must be raised (`carry`)."""
+
+    mark: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class MaybeWritten:
+    """The answer was lost after the gate and the store cannot tell: the outcome is unknown."""
+
+    problem: Problem
+
+
+WriteResult = Written | NotWritten | FencedByStore | BehindRegistry | MaybeWritten
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDone:
+    """The read was answered."""
+
+    reply: ReadReply
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRefused:
+    """There is no such thing, a condition of the read failed, or the store could not answer."""
+
+    problem: Problem
+
+
+ReadResult = ReadDone | ReadRefused
+
+
+class ProbeFailed(Exception):
+    """The store is unreachable or lacks a capability that its configuration claims.
+
+    The text names the store, what was tried, what came back, and the setting to change.
+    """
+
+
+class CarryFailed(Exception):
+    """The mark could not be committed in the store within its lock time-out. Nothing was lost."""
+
+
+class Store(Protocol):
+    """An upstream where mutations land."""
+
+    name: str
+    capabilities: Capabilities
+
+    async def look(self, operation: Operation, scope: Scope) -> Look | ReadRefused:
+        """Read version and stamp of the operation's resource, before admission (rule 12)."""
+        ...
+
+    async def write(self, operation: Operation, body: Body, fence: WriteFence) -> WriteResult:
+        """Carry a mutation out, asking `fence.gate` at the last moment (rule 5)."""
+        ...
+
+    async def read(self, operation: Operation) -> ReadResult:
+        """Answer a read."""
+        ...
+
+    async def carry(self, scope: Scope, mark: Mark) -> Mark | None:
+        """Commit the mark in the store itself (rule 11) and wait for older writes under way.
+
+        Returns the store's mark afterwards when it is above the one given (the registry has
+        forgotten, rule 9), else None. A store without a fence of its own returns None at once.
+        Raises `CarryFailed`.
+        """
+        ...
+
+    async def probe(self) -> Capabilities:
+        """Prove the capabilities at start. Raises `ProbeFailed`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection, file and thread."""
+        ...

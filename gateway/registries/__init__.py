@@ -1,0 +1,1 @@
+"""Where marks, registrations and memberships live."""

@@ -1,0 +1,1 @@
+"""Subscribers of events: metrics, logs, loop lag."""

@@ -1,0 +1,1 @@
+"""Shipped test kits: contracts of the ports, faults, the explorer."""
