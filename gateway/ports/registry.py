@@ -82,9 +82,11 @@ class Registry(Protocol):
         ...
 
     async def reset(self, scope: Scope, era: Era, reason: str) -> Mark | None:
-        """Start era + 1 with an empty mark (rule 15), if `era` is current and nothing is registered.
+        """Start era + 1 with an empty mark (rule 15), if `era` is current and nothing stands.
 
-        Returns the new mark, or None when the era differs or registrations still stand.
+        While registrations still stand, the era is closed instead (no token can claim in it any
+        more) and their replicas are told; the answer is None: call again when they are gone.
+        None too when the era differs. `reason` goes to the audit trail.
         """
         ...
 
