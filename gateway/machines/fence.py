@@ -68,6 +68,7 @@ from gateway.model.claim import (
     Claimed,
     ClaimStale,
     EraDiffers,
+    Generation,
     GenerationEnded,
     RegistrationId,
 )
