@@ -214,7 +214,8 @@ def _claimed(view: View, attempt: Attempt, answer: Claimed, here: Here, rules: R
             for t in after.tickets
         ),
     )
-    if rules.is_drained(answer.lower, here, raised=answer.raised_from is not None):
+    raised = answer.raised_from is not None
+    if not here.carries and rules.is_drained(answer.lower, here, raised=raised):
         after, admitted = _open(after, known_attempt)
         return after, (*effects, *admitted)
     return after, (*effects, AwaitDrain(registration, mark))

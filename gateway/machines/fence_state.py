@@ -79,11 +79,14 @@ class Here(NamedTuple):
 
     `generation` is None after a lapse. `in_grace`: a new incarnation of the registry was met, and
     nothing may be answered as drained yet (rule 9). `expired`: the membership deadline has passed.
+    `carries`: a store in the scope's reach keeps a fence of its own, so that a claim is answered
+    as drained only after the mark was committed there (rule 11).
     """
 
     generation: Generation | None
     in_grace: bool = False
     expired: bool = False
+    carries: bool = False
 
 
 class Why(StrEnum):

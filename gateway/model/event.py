@@ -134,6 +134,14 @@ class Lapsed:
     generation: str
 
 
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """Something nobody foresaw went wrong in `where`; the gateway failed closed. An error."""
+
+    where: str
+    error: str
+
+
 Event = (
     RequestFinished
     | Rejected
@@ -148,4 +156,5 @@ Event = (
     | UpstreamCalled
     | LoopLagged
     | Lapsed
+    | Faulted
 )

@@ -1,0 +1,98 @@
+"""Calls to the registry, each with a time-out, counted and timed (decisions, "Defaults")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from gateway.model.claim import (
+    Claim,
+    ClaimAnswer,
+    Generation,
+    Member,
+    Registration,
+    RegistrationId,
+    ReplicaId,
+    ScopeRow,
+)
+from gateway.model.event import RegistryCalled
+from gateway.model.mark import Mark, Scope
+from gateway.ports.clock import Clock
+from gateway.ports.observer import Observer
+from gateway.ports.registry import Registry, RegistryUnavailable
+
+T = TypeVar("T")
+
+
+class RegistryCalls:
+    """The registry as the engine calls it. Every call raises `RegistryUnavailable` when late."""
+
+    def __init__(
+        self, registry: Registry, clock: Clock, observer: Observer, timeout_s: float
+    ) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._observer = observer
+        self._timeout_s = timeout_s
+
+    async def _call(self, op: str, work: Coroutine[Any, Any, T]) -> T:
+        began_s = self._clock.boottime_s()
+        ok = False
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await work
+            ok = True
+        except TimeoutError as late:
+            raise RegistryUnavailable(
+                f"the registry did not answer {op} within {self._timeout_s:g} s"
+            ) from late
+        finally:
+            self._observer.emit(RegistryCalled(op, self._clock.boottime_s() - began_s, ok))
+        return answer
+
+    async def join(self, replica: ReplicaId) -> Generation:
+        """See `Registry.join`."""
+        return await self._call("join", self._registry.join(replica))
+
+    async def members(self) -> tuple[Member, ...]:
+        """See `Registry.members`."""
+        return await self._call("members", self._registry.members())
+
+    async def leave(self, replica: ReplicaId, generation: Generation) -> None:
+        """See `Registry.leave`."""
+        await self._call("leave", self._registry.leave(replica, generation))
+
+    async def evict(self, replica: ReplicaId, generation: Generation, beat_seen: int) -> bool:
+        """See `Registry.evict`."""
+        return await self._call("evict", self._registry.evict(replica, generation, beat_seen))
+
+    async def claim(self, claim: Claim) -> ClaimAnswer:
+        """See `Registry.claim`."""
+        return await self._call("claim", self._registry.claim(claim))
+
+    async def pending(self, scope: Scope, mark: Mark) -> tuple[Registration, ...]:
+        """See `Registry.pending`."""
+        return await self._call("pending", self._registry.pending(scope, mark))
+
+    async def yield_(
+        self, scope: Scope, replica: ReplicaId, generation: Generation, mark: Mark
+    ) -> None:
+        """See `Registry.yield_`."""
+        await self._call("yield", self._registry.yield_(scope, replica, generation, mark))
+
+    async def forget(self, scope: Scope, registration: RegistrationId) -> None:
+        """See `Registry.forget`."""
+        await self._call("forget", self._registry.forget(scope, registration))
+
+    async def scope(self, scope: Scope) -> ScopeRow | None:
+        """See `Registry.scope`."""
+        return await self._call("scope", self._registry.scope(scope))
+
+    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+        """See `Registry.scopes`."""
+        return await self._call("scopes", self._registry.scopes(after, limit))
+
+    async def recall(self, scope: Scope, mark: Mark) -> Mark:
+        """See `Registry.recall`."""
+        return await self._call("recall", self._registry.recall(scope, mark))

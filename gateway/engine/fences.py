@@ -1,0 +1,445 @@
+"""The fences: runs the fence machine of every scope over a registry and the stores in reach.
+
+The loops here await and hold no rule: what may be admitted is decided in `machines.fence`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+from uuid import uuid4
+
+from gateway.engine.calls import RegistryCalls
+from gateway.engine.refusals import refusal
+from gateway.machines import fence
+from gateway.machines.fence_events import (
+    Admit,
+    AnswerLost,
+    Arrived,
+    AwaitDrain,
+    ClaimAnswered,
+    ClaimFailed,
+    DrainSeen,
+    DrainTimedOut,
+    Effect,
+    Effects,
+    Event,
+    EvictionAsked,
+    Forget,
+    Forgotten,
+    GateAsked,
+    Hasten,
+    LapseCame,
+    Pass,
+    Refuse,
+    Rejoin,
+    SendClaim,
+    Settled,
+    Told,
+    UnknownExpired,
+    Yield,
+)
+from gateway.machines.fence_state import Here, View, Why
+from gateway.model.claim import (
+    Claim,
+    ClaimBurnt,
+    Claimed,
+    Generation,
+    RegistrationId,
+    ReplicaId,
+    ScopeRow,
+)
+from gateway.model.event import (
+    Drained,
+    DuplicateFound,
+    Faulted,
+    Lapsed,
+    Raised,
+    RegistryRegressed,
+    TicketsOpen,
+)
+from gateway.model.mark import Mark, Scope
+from gateway.model.problem import Problem
+from gateway.model.token import Holder, Token
+from gateway.ports.clock import Clock
+from gateway.ports.observer import Observer
+from gateway.ports.registry import Registry, RegistryUnavailable
+from gateway.ports.store import CarryFailed, Store
+
+_EVICTION_LOOKS: Final = 8
+_HASTE_S: Final = 1.0
+_POLL_S: Final = (0.002, 0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The durations that the fences work with."""
+
+    registry_timeout_s: float = 1.5
+    drain_timeout_s: float = 5.0
+    max_cached_scopes: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """A request that waits for a claim or a drain, on behalf of this store ("" for a seal)."""
+
+    answer: asyncio.Future[Admit | Refuse]
+    store: str
+
+
+class Admission:
+    """One admitted mutation: the mark it goes under, the gate, and how it ended."""
+
+    __slots__ = ("_fences", "_resets", "mark", "scope", "store", "ticket", "token")
+
+    def __init__(
+        self, fences: Fences, scope: Scope, store: str, ticket: int, token: Token, mark: Mark
+    ) -> None:
+        self._fences = fences
+        self._resets: list[Callable[[], None]] = []
+        self.scope = scope
+        self.store = store
+        self.ticket = ticket
+        self.token = token
+        self.mark = mark
+
+    def gate(self) -> Problem | None:
+        """Ask for the last time, with nothing awaited before the bytes leave (rule 5)."""
+        for effect in self._fences.apply(self.scope, GateAsked(self.ticket)):
+            if isinstance(effect, Refuse) and effect.ticket == self.ticket:
+                return refusal(effect.why, self.scope, self.token, effect.mark, 1.0)
+        return None
+
+    def on_haste(self, reset: Callable[[], None]) -> None:
+        """Let a higher mark reset the upstream exchange when it stays unanswered (rule 4)."""
+        self._resets.append(reset)
+
+    def hasten(self) -> None:
+        """Reset whatever the store still has under way."""
+        for reset in self._resets:
+            reset()
+
+    def settle(self) -> None:
+        """The outcome is known, or nothing was sent."""
+        self._fences.close(self)
+        self._fences.apply(self.scope, Settled(self.ticket))
+
+    def lose(self, settle_s: float) -> None:
+        """The outcome is unknown; it cannot take effect later than `settle_s` from now."""
+        self._fences.close(self)
+        self._fences.apply(self.scope, AnswerLost(self.ticket))
+        if settle_s <= 0:
+            self._fences.apply(self.scope, UnknownExpired(self.ticket))
+        else:
+            self._fences.later(settle_s, self.scope, UnknownExpired(self.ticket))
+
+
+class Fences:
+    """All scopes of one replica."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        clock: Clock,
+        observer: Observer,
+        timing: Timing,
+        reach: Callable[[Scope], Iterable[Store]],
+    ) -> None:
+        self._calls = RegistryCalls(registry, clock, observer, timing.registry_timeout_s)
+        self._clock = clock
+        self._observer = observer
+        self._timing = timing
+        self._reach = reach
+        self._replica = ReplicaId(uuid4().hex[:12])
+        self._generation: Generation | None = None
+        self._views: dict[Scope, View] = {}
+        self._waiting: dict[int, _Waiter] = {}
+        self._admissions: dict[int, Admission] = {}
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._moved = asyncio.Event()
+
+    # --- life -----------------------------------------------------------------------------------
+    async def start(self, settle_s: float) -> None:
+        """Join the registry; end what an unclean stop left behind once it can have no effect.
+
+        `settle_s` is the longest settle time of all stores: 0 when each of them is exact.
+        Raises `RegistryUnavailable`.
+        """
+        left = await self._calls.members()
+        self._generation = await self._calls.join(self._replica)
+        for member in left:
+            end = self._calls.evict(member.replica, member.generation, member.beat)
+            if settle_s <= 0:
+                await end
+            else:
+                self._spawn(self._end_later(settle_s, end))
+
+    async def _end_later(self, settle_s: float, end: Coroutine[Any, Any, bool]) -> None:
+        try:
+            await self._clock.sleep_s(settle_s)
+        except asyncio.CancelledError:
+            end.close()
+            raise
+        await end
+        self._moved.set()
+
+    async def stop(self) -> None:
+        """Leave in good order, so that nobody has to wait (rule 8). Call with no request open."""
+        generation, self._generation = self._generation, None
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        quiet = not any(view.tickets for view in self._views.values())
+        if generation is not None and quiet:  # else the next start waits for what is on its way
+            with suppress(RegistryUnavailable):
+                await self._calls.leave(self._replica, generation)
+
+    # --- what the pipeline asks -----------------------------------------------------------------
+    async def admit(
+        self, scope: Scope, token: Token, holder: Holder | None, store: str
+    ) -> Admission | Problem:
+        """Admit a mutation, or say why not. Without the registry when the token is ready."""
+        number = next(self._numbers)
+        answer = await self._arrive(scope, Arrived(number, token, holder), store)
+        if isinstance(answer, Refuse):
+            return self._refused(scope, token, answer)
+        admission = Admission(self, scope, store, number, token, answer.mark)
+        self._admissions[number] = admission
+        self._observer.emit(TicketsOpen(store, 1))
+        return admission
+
+    async def seal(
+        self, scope: Scope, token: Token | None, holder: Holder | None
+    ) -> Mark | Problem:
+        """Raise the mark and drain, without a write. Without a token, issue the next one."""
+        number = next(self._numbers)
+        answer = await self._arrive(scope, Arrived(number, token, holder), "")
+        if isinstance(answer, Refuse):
+            return self._refused(scope, token, answer)
+        self.apply(scope, Settled(number))
+        return answer.mark
+
+    def check(self, scope: Scope, token: Token, holder: Holder | None) -> Problem | None:
+        """Compare a read's token with the mark this replica knows; no registry trip."""
+        view = self._views.get(scope)
+        if view is None or (view.mark.era, token, False) >= view.mark.rank:
+            return None
+        del holder
+        why = Why.DUPLICATE if view.mark.token == token else Why.STALE
+        return refusal(why, scope, token, view.mark, 1.0)
+
+    async def witnessed(self, scope: Scope, witness: Mark) -> None:
+        """A store's own witness stands above our mark: learn it, and tell a forgetful registry."""
+        with suppress(RegistryUnavailable):
+            row = await self._calls.scope(scope)
+            known = row.mark if row is not None else Mark(witness.era, 0)
+            if known.rank < witness.rank:
+                self._observer.emit(RegistryRegressed(scope, witness, known))
+                await self._calls.recall(scope, witness)
+        self.apply(scope, Told(witness))
+
+    async def carry(self, scope: Scope, mark: Mark) -> bool:
+        """Commit the mark in every store in reach that keeps a fence of its own (rule 11)."""
+        for store in self._reach(scope):
+            above = await store.carry(scope, mark)
+            if above is not None:
+                await self.witnessed(scope, above)
+                return False
+        return True
+
+    async def scope(self, scope: Scope) -> ScopeRow | None:
+        """One scope as the registry has it. Raises `RegistryUnavailable`."""
+        return await self._calls.scope(scope)
+
+    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+        """A page of scopes. Raises `RegistryUnavailable`."""
+        return await self._calls.scopes(after, limit)
+
+    # --- running the machine --------------------------------------------------------------------
+    def apply(self, scope: Scope, event: Event) -> Effects:
+        """Step a scope's machine and carry the effects out."""
+        here = Here(self._generation)
+        if isinstance(event, ClaimAnswered):  # the only event to which the reach matters
+            here = here._replace(carries=any(True for _ in self._reach(scope)))
+        view, effects = fence.step(self._views.get(scope) or View(), event, here)
+        self._views[scope] = view
+        for effect in effects:
+            self._perform(scope, effect)
+        return effects
+
+    def close(self, admission: Admission) -> None:
+        """Count a ticket as no longer open."""
+        if self._admissions.pop(admission.ticket, None) is not None:
+            self._observer.emit(TicketsOpen(admission.store, -1))
+
+    def later(self, seconds: float, scope: Scope, event: Event) -> None:
+        """Apply an event after a pause."""
+        self._spawn(self._apply_later(seconds, scope, event))
+
+    async def _apply_later(self, seconds: float, scope: Scope, event: Event) -> None:
+        await self._clock.sleep_s(seconds)
+        self.apply(scope, event)
+
+    async def _arrive(self, scope: Scope, event: Arrived, store: str) -> Admit | Refuse:
+        for effect in self.apply(scope, event):
+            if isinstance(effect, Admit | Refuse) and effect.ticket == event.ticket:
+                return effect
+        self._make_room()
+        future: asyncio.Future[Admit | Refuse] = asyncio.get_running_loop().create_future()
+        self._waiting[event.ticket] = _Waiter(future, store)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._waiting.pop(event.ticket, None)
+            self.apply(scope, Settled(event.ticket))
+            raise
+
+    def _refused(self, scope: Scope, token: Token | None, refused: Refuse) -> Problem:
+        wait_s = self._timing.drain_timeout_s if refused.why is Why.NOT_DRAINED else 1.0
+        return refusal(refused.why, scope, token, refused.mark, wait_s)
+
+    def _perform(self, scope: Scope, effect: Effect) -> None:
+        match effect:
+            case Pass():
+                pass
+            case Admit(ticket) | Refuse(ticket):
+                waiter = self._waiting.pop(ticket, None)
+                if waiter is not None and not waiter.answer.done():
+                    waiter.answer.set_result(effect)
+            case SendClaim():
+                self._spawn(self._claim(scope, effect))
+            case AwaitDrain(registration, mark):
+                self._spawn(self._drain(scope, registration, mark))
+            case Yield(generation, mark):
+                self._spawn(self._yield(scope, generation, mark))
+            case Hasten(ticket):
+                self._spawn(self._hasten(ticket))
+            case Forget(registrations):
+                self._spawn(self._forget(scope, registrations))
+            case Rejoin():
+                self._spawn(self._rejoin())
+            case _:
+                assert_never(effect)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- loops that await -----------------------------------------------------------------------
+    async def _claim(self, scope: Scope, effect: SendClaim) -> None:
+        generation = self._generation
+        if generation is None:
+            self.apply(scope, ClaimFailed(effect.registration))
+            return
+        claim = Claim(
+            scope,
+            effect.era,
+            effect.token,
+            effect.holder,
+            self._replica,
+            generation,
+            effect.registration,
+        )
+        try:
+            answer = await self._calls.claim(claim)
+        except Exception as error:
+            self._fault("claim", error)
+            self.apply(scope, ClaimFailed(effect.registration))
+            return
+        if isinstance(answer, Claimed) and answer.raised_from is not None:
+            store = self._claimant(effect.registration)
+            self._observer.emit(Raised(store, scope, answer.raised_from, answer.mark))
+        if isinstance(answer, ClaimBurnt) and answer.first:
+            self._observer.emit(DuplicateFound(scope, answer.mark))
+        self.apply(scope, ClaimAnswered(effect.registration, answer))
+
+    def _claimant(self, registration: RegistrationId) -> str:
+        """The store on whose behalf a claim was sent; its id ends with the ticket's number."""
+        waiter = self._waiting.get(int(registration.rpartition(".")[2]))
+        return waiter.store if waiter is not None else ""
+
+    def _fault(self, where: str, error: Exception) -> None:
+        """Report what nobody foresaw; time-outs and lock waits are reported where they occur."""
+        if not isinstance(error, TimeoutError | RegistryUnavailable | CarryFailed):
+            self._observer.emit(Faulted(where, repr(error)))
+
+    async def _drain(self, scope: Scope, registration: RegistrationId, mark: Mark) -> None:
+        began_s = self._clock.boottime_s()
+        try:
+            async with asyncio.timeout(self._timing.drain_timeout_s):
+                await self._until_drained(scope, mark)
+        except Exception as error:
+            self._fault("drain", error)
+            self._observer.emit(Drained(scope, self._clock.boottime_s() - began_s, complete=False))
+            self.apply(scope, DrainTimedOut(registration))
+            return
+        self._observer.emit(Drained(scope, self._clock.boottime_s() - began_s, complete=True))
+        self.apply(scope, DrainSeen(registration))
+
+    async def _until_drained(self, scope: Scope, mark: Mark) -> None:
+        pause_s, longest_s = _POLL_S
+        while await self._calls.pending(scope, mark):
+            self._moved.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), pause_s)
+            pause_s = min(2 * pause_s, longest_s)
+        await self.carry(scope, mark)
+
+    async def _yield(self, scope: Scope, generation: Generation, mark: Mark) -> None:
+        pause_s = _POLL_S[1]
+        while True:
+            try:
+                await self._calls.yield_(scope, self._replica, generation, mark)
+            except RegistryUnavailable:
+                await self._clock.sleep_s(pause_s)
+                pause_s = min(2 * pause_s, 1.0)
+            else:
+                self._moved.set()
+                return
+
+    async def _hasten(self, ticket: int) -> None:
+        await self._clock.sleep_s(_HASTE_S)
+        admission = self._admissions.get(ticket)
+        if admission is not None:
+            admission.hasten()
+
+    async def _forget(self, scope: Scope, registrations: tuple[RegistrationId, ...]) -> None:
+        for registration in registrations:
+            try:
+                await self._calls.forget(scope, registration)
+            except RegistryUnavailable:
+                await self._clock.sleep_s(_POLL_S[1])
+                self._spawn(self._forget(scope, registrations))
+                return
+        self.apply(scope, Forgotten(registrations))
+        if fence.is_idle(self._views[scope]):
+            del self._views[scope]
+
+    async def _rejoin(self) -> None:
+        generation, self._generation = self._generation, None
+        if generation is None:
+            return
+        self._observer.emit(Lapsed(generation))
+        for scope in tuple(self._views):
+            self.apply(scope, LapseCame(generation))
+        while self._generation is None:
+            try:
+                self._generation = await self._calls.join(self._replica)
+            except RegistryUnavailable:
+                await self._clock.sleep_s(_POLL_S[1])
+
+    def _make_room(self) -> None:
+        """Forget a few scopes that nobody uses when the cache is over its bound (rule 14)."""
+        over = len(self._views) - self._timing.max_cached_scopes
+        for scope in tuple(itertools.islice(self._views, _EVICTION_LOOKS)) if over > 0 else ():
+            view = self._views.pop(scope)
+            self._views[scope] = view
+            if fence.is_idle(view):
+                self.apply(scope, EvictionAsked())

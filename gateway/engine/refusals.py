@@ -1,0 +1,70 @@
+"""From a machine's reason to the problem a worker reads: says what won and what to change."""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+from gateway.machines.fence_state import Why
+from gateway.model.mark import Mark, Scope
+from gateway.model.problem import Code, Problem
+
+
+def stale(scope: Scope, token: int | None, mark: Mark) -> Problem:
+    """The token is below the mark: somebody else holds the lease now."""
+    return Problem(
+        Code.TOKEN_STALE,
+        f"token {token} is below the mark {mark.token} of scope {scope}: a newer holder has"
+        " written or sealed; stop, and acquire the lease again",
+        details=_figures(scope, token, mark),
+        mark=mark.token,
+    )
+
+
+def duplicate(scope: Scope, token: int | None, mark: Mark) -> Problem:
+    """The token is in two hands; both are refused until a higher one arrives."""
+    return Problem(
+        Code.TOKEN_DUPLICATE,
+        f"token {token} of scope {scope} is in the hands of two holders: both are refused until"
+        " a higher token arrives; check the counter of the lease service",
+        details=_figures(scope, token, mark),
+    )
+
+
+def _figures(scope: Scope, token: int | None, mark: Mark) -> str:
+    return f"scope={scope} token={token} mark={mark.token}"
+
+
+def refusal(why: Why, scope: Scope, token: int | None, mark: Mark, wait_s: float) -> Problem:
+    """The problem for a ticket that the fence machine refused. `wait_s` is the advised pause."""
+    retry_after_s = max(1, math.ceil(wait_s))
+    match why:
+        case Why.STALE:
+            return stale(scope, token, mark)
+        case Why.DUPLICATE:
+            return duplicate(scope, token, mark)
+        case Why.NOT_DRAINED:
+            return Problem(
+                Code.NOT_DRAINED,
+                f"scope {scope} is still draining writes below mark {mark.token};"
+                " nothing was written: retry with the same token",
+                retry_after_s=retry_after_s,
+            )
+        case Why.LAPSED | Why.UNAVAILABLE:
+            return Problem(
+                Code.REGISTRY_UNAVAILABLE,
+                "the registry of marks cannot be reached, so nothing was written:"
+                " retry with the same token",
+                retry_after_s=retry_after_s,
+            )
+        case _:
+            assert_never(why)
+
+
+def interrupted(scope: Scope) -> Problem:
+    """The write failed in an unforeseen way after the gate."""
+    return Problem(
+        Code.OUTCOME_UNKNOWN,
+        f"the answer of the store was lost; whether the write took effect in scope {scope} is"
+        " not known: read the resource before you write again",
+    )
