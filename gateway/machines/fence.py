@@ -340,11 +340,16 @@ _TOP: Final = Mark(Era(MAX_TOKEN), MAX_TOKEN, burnt=True)
 
 # --- the gate and what follows ------------------------------------------------------------------
 def ask_gate(view: View, number: int, here: Here, rules: Rules = RULES) -> Next:
-    """The last check before the bytes that make a write take effect (rule 5)."""
+    """The last check before the bytes that make a write take effect (rule 5).
+
+    A committing ticket asks again when the store certainly did not apply its first try.
+    """
     ticket = next((t for t in view.tickets if t.id == number), None)
-    if ticket is None or ticket.phase is not Phase.OPEN:
+    if ticket is None or ticket.phase not in (Phase.OPEN, Phase.COMMITTING):
         return view, (Refuse(number, Why.LAPSED, view.mark),)
     why = rules.passes_gate(view, ticket, here)
+    if why is not None and ticket.phase is Phase.COMMITTING:
+        return view, (Refuse(number, why, view.mark),)  # whoever holds it settles it
     if why is not None:
         rest = tuple(t for t in view.tickets if t is not ticket)
         return view._replace(tickets=rest), (Refuse(number, why, view.mark),)

@@ -33,6 +33,11 @@ class Capabilities:
     guarantee: str
 
 
+def _no_haste(reset: Callable[[], None]) -> None:
+    """A write that is checked in its transaction or under its lock needs no haste."""
+    del reset
+
+
 @dataclass(frozen=True, slots=True)
 class WriteFence:
     """What a write must carry and ask: scope and mark it was admitted under, and the gate.
@@ -40,7 +45,10 @@ class WriteFence:
     `gate()` must be called exactly once, immediately before the bytes (or the COMMIT, or the
     rename) that make the write take effect, with no await in between. It answers None to let the
     write pass, or the problem to refuse with. `looked` is what `look` saw before admission.
-    `write_id` is unique per attempt and goes into the stamp or the fence row.
+    `write_id` is unique per attempt and goes into the stamp or the fence row;
+    `previous_write_id` is that of an earlier attempt of the same logical request whose outcome is
+    not known. `on_haste` takes what resets the upstream exchange: it is called when a higher mark
+    waits for this write (rule 4).
     """
 
     scope: Scope
@@ -49,6 +57,7 @@ class WriteFence:
     looked: Look
     gate: Callable[[], Problem | None] = field(compare=False)
     previous_write_id: str | None = None
+    on_haste: Callable[[Callable[[], None]], None] = field(default=_no_haste, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,281 @@
+"""The road of a request: decide, look, admit, write, settle (architecture, "Flow").
+
+The order is the protocol's: the version is read *before* the claim (rule 12), the mark is durable
+before any byte goes upstream (rule 10), and the store asks the gate at the last moment (rule 5).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final, assert_never
+from uuid import uuid4
+
+from gateway.engine.fences import Admission, Fences
+from gateway.engine.refusals import duplicate, interrupted, stale
+from gateway.engine.replays import Replays
+from gateway.model.event import Faulted, OutcomeLost, UpstreamCalled
+from gateway.model.mark import Era, Mark, Scope
+from gateway.model.object_action import PutObject
+from gateway.model.operation import Operation
+from gateway.model.outcome import Applied, Outcome, ReadFailed, ReadOk, Refused, Unknown
+from gateway.model.problem import Code, Problem
+from gateway.model.version import Look, NotLooked, Present
+from gateway.policy.decide import Decider, Permit
+from gateway.policy.document import Mode, Reads
+from gateway.ports.body import Body
+from gateway.ports.clock import Clock
+from gateway.ports.dialect import Parsed
+from gateway.ports.observer import Observer
+from gateway.ports.store import (
+    BehindRegistry,
+    CarryFailed,
+    FencedByStore,
+    MaybeWritten,
+    NotWritten,
+    ReadDone,
+    ReadRefused,
+    Store,
+    WriteFence,
+    WriteResult,
+    Written,
+)
+
+_UNFENCED: Final = Mark(Era(1), 1)
+
+
+class Pipeline:
+    """Takes parsed requests to their outcome."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        stores: Mapping[str, Store],
+        fences: Fences,
+        replays: Replays,
+        clock: Clock,
+        observer: Observer,
+    ) -> None:
+        self._decider = decider
+        self._stores = stores
+        self._fences = fences
+        self._replays = replays
+        self._clock = clock
+        self._observer = observer
+        self._open: set[str] = set()
+
+    async def handle(self, parsed: Parsed) -> Outcome:
+        """Answer one request. Never raises for what a store, a registry or a client can do."""
+        operation = parsed.operation
+        permit = self._decider.decide(operation)
+        store = self._stores[operation.resource.store]
+        if not operation.kind.mutates:
+            return await self._read(operation, permit, store)
+        if isinstance(permit, Problem):
+            return Refused(permit)
+        if permit.mode is Mode.OFF or permit.scope is None:
+            return await self._write_unfenced(operation, parsed.body, store)
+        key = self._replays.key(operation, permit.scope)
+        if key is None:
+            return await self._write(operation, parsed.body, store, permit.scope, uuid4().hex, None)
+        return await self._write_once(operation, parsed.body, store, permit.scope)
+
+    # --- reads ----------------------------------------------------------------------------------
+    async def _read(self, operation: Operation, permit: Permit | Problem, store: Store) -> Outcome:
+        if isinstance(permit, Problem):
+            return ReadFailed(permit)
+        problem = await self._read_fence(operation, permit)
+        if problem is not None:
+            return ReadFailed(problem)
+        result = await store.read(operation)
+        match result:
+            case ReadDone(reply):
+                return ReadOk(reply)
+            case ReadRefused(refused):
+                return ReadFailed(refused)
+            case _:
+                assert_never(result)
+
+    async def _read_fence(self, operation: Operation, permit: Permit) -> Problem | None:
+        token, scope = operation.token, permit.scope
+        if token is None or scope is None:
+            return None
+        match permit.reads:
+            case Reads.IGNORE:
+                return None
+            case Reads.CHECK:
+                return self._fences.check(scope, token, operation.holder)
+            case Reads.SEAL:
+                sealed = await self._fences.seal(scope, token, operation.holder)
+                return sealed if isinstance(sealed, Problem) else None
+            case _:
+                assert_never(permit.reads)
+
+    # --- writes ---------------------------------------------------------------------------------
+    async def _write_once(
+        self, operation: Operation, body: Body, store: Store, scope: Scope
+    ) -> Outcome:
+        """A write that names its logical request: an earlier attempt's success is the answer."""
+        key = self._replays.key(operation, scope)
+        assert key is not None
+        earlier = await self._replays.earlier(key)
+        if earlier is not None and isinstance(earlier.outcome, Applied):
+            return dataclasses.replace(earlier.outcome, replayed=True)
+        write_id = uuid4().hex
+        attempt = self._replays.begin(key, write_id)
+        outcome: Outcome | None = None
+        try:
+            previous = earlier.write_id if earlier is not None else None
+            outcome = await self._write(operation, body, store, scope, write_id, previous)
+            return outcome
+        finally:
+            self._replays.end(key, attempt, outcome)
+
+    async def _write(
+        self,
+        operation: Operation,
+        body: Body,
+        store: Store,
+        scope: Scope,
+        write_id: str,
+        previous: str | None,
+    ) -> Outcome:
+        token = operation.token
+        assert token is not None  # the decider refuses a mutation without one
+        looked = await store.look(operation, scope)
+        if isinstance(looked, ReadRefused):
+            return Refused(looked.problem)
+        admission = await self._fences.admit(scope, token, operation.holder, store.name)
+        if isinstance(admission, Problem):
+            return Refused(admission)
+        outlived = _stamped_above(looked, admission.mark)
+        if outlived is not None:
+            admission.settle()
+            await self._fences.witnessed(scope, outlived)
+            return Refused(stale(scope, token, outlived))
+        fence = WriteFence(
+            scope, admission.mark, write_id, looked, admission.gate, previous, admission.on_haste
+        )
+        return await self._commit(operation, body, store, admission, fence)
+
+    async def _commit(
+        self,
+        operation: Operation,
+        body: Body,
+        store: Store,
+        admission: Admission,
+        fence: WriteFence,
+    ) -> Outcome:
+        gated = _Gated(fence)
+        result: WriteResult | None = None
+        began_s = self._clock.boottime_s()
+        try:
+            result = await store.write(operation, body, gated.fence)
+            if isinstance(result, BehindRegistry):
+                result = await self._carry_again(operation, body, store, fence, gated)
+            return await self._outcome(operation, admission.scope, result)
+        except Exception as error:
+            self._observer.emit(Faulted(f"write to {store.name}", repr(error)))
+            if not gated.passed:
+                result = NotWritten(Problem(Code.INTERNAL, "the write failed before it was sent"))
+                return Refused(result.problem)
+            return self._lost(operation, admission.scope, interrupted(admission.scope))
+        finally:
+            self._observer.emit(UpstreamCalled(store.name, self._clock.boottime_s() - began_s))
+            known = result is not None and not isinstance(result, MaybeWritten)
+            if known or not gated.passed:
+                admission.settle()
+            else:
+                admission.lose(store.capabilities.settle_ms / 1000)
+
+    async def _carry_again(
+        self,
+        operation: Operation,
+        body: Body,
+        store: Store,
+        fence: WriteFence,
+        gated: _Gated,
+    ) -> WriteResult:
+        """The store's own fence had forgotten the mark: commit it there, and write once more."""
+        try:
+            above = await store.carry(fence.scope, fence.mark)
+        except CarryFailed as failed:
+            return NotWritten(Problem(Code.BUSY, str(failed), retry_after_s=1))
+        if above is not None:
+            return FencedByStore(above)
+        if isinstance(operation.action, PutObject):  # its body has been read
+            text = "the store's fence had to be renewed; nothing was written: retry"
+            return NotWritten(Problem(Code.BUSY, text, retry_after_s=1))
+        gated.passed = False
+        again = await store.write(operation, body, gated.fence)
+        if isinstance(again, BehindRegistry):
+            text = f"store {store.name} does not keep its fence row; see `fencegate migrate`"
+            return NotWritten(Problem(Code.UPSTREAM_FAILED, text))
+        return again
+
+    async def _outcome(self, operation: Operation, scope: Scope, result: WriteResult) -> Outcome:
+        match result:
+            case Written(reply):
+                return Applied(reply)
+            case NotWritten(problem):
+                return Refused(problem)
+            case FencedByStore(mark):
+                await self._fences.witnessed(scope, mark)
+                same = mark.token == operation.token and mark.burnt
+                return Refused((duplicate if same else stale)(scope, operation.token, mark))
+            case MaybeWritten(problem):
+                return self._lost(operation, scope, problem)
+            case BehindRegistry():
+                text = "the store's fence is behind the registry; nothing was written: retry"
+                return Refused(Problem(Code.BUSY, text, retry_after_s=1))
+            case _:
+                assert_never(result)
+
+    def _lost(self, operation: Operation, scope: Scope, problem: Problem) -> Unknown:
+        store = operation.resource.store
+        self._observer.emit(OutcomeLost(store, scope, operation.request_id))
+        return Unknown(problem)
+
+    # --- mode = "off" ---------------------------------------------------------------------------
+    async def _write_unfenced(self, operation: Operation, body: Body, store: Store) -> Outcome:
+        """Pass a write on without a fence. All of these share one scope with one fixed mark."""
+        scope = Scope(f"{store.name}:~off")
+        try:
+            if store.name not in self._open:
+                await store.carry(scope, _UNFENCED)
+                self._open.add(store.name)
+            fence = WriteFence(scope, _UNFENCED, uuid4().hex, NotLooked(), _always_open)
+            result = await store.write(operation, body, fence)
+        except CarryFailed as failed:
+            return Refused(Problem(Code.BUSY, str(failed), retry_after_s=1))
+        return await self._outcome(operation, scope, result)
+
+
+class _Gated:
+    """Remembers whether the gate was passed: before it, nothing can have taken effect."""
+
+    __slots__ = ("_ask", "fence", "passed")
+
+    def __init__(self, fence: WriteFence) -> None:
+        self.passed = False
+        self._ask = fence.gate
+        self.fence = dataclasses.replace(fence, gate=self._gate)
+
+    def _gate(self) -> Problem | None:
+        problem = self._ask()
+        self.passed = problem is None
+        return problem
+
+
+def _always_open() -> Problem | None:
+    return None
+
+
+def _stamped_above(looked: Look, mark: Mark) -> Mark | None:
+    """The mark that the object's stamp proves, when it stands above ours (rule 12)."""
+    if not isinstance(looked, Present) or looked.stamp is None:
+        return None
+    stamp = looked.stamp
+    if (stamp.era, stamp.token) <= (mark.era, mark.token):
+        return None
+    return Mark(Era(stamp.era), stamp.token)

@@ -1,0 +1,230 @@
+"""The `sqlite` registry: the ledger's steps, each in a durable transaction (protocol, rule 10)."""
+
+from __future__ import annotations
+
+import sqlite3
+from importlib import resources
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from gateway.machines import ledger
+from gateway.model.claim import (
+    Claim,
+    ClaimAnswer,
+    Generation,
+    Member,
+    Notice,
+    Registration,
+    RegistrationId,
+    ReplicaId,
+    ScopeRow,
+)
+from gateway.model.mark import Era, Mark, Scope
+from gateway.ports.registry import RegistryUnavailable
+from gateway.registries.process_lock import ProcessLock
+from gateway.registries.sqlite import records
+from gateway.registries.sqlite.writer import Writer, connect
+
+_SCHEMA_VERSION: Final = "1"
+
+
+class SqliteRegistry:
+    """Marks, registrations and members in one SQLite file, under an exclusive process lock.
+
+    Registrations are kept over a restart, so that a start after an unclean stop finds what may
+    still be on its way and waits only for that.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file. Raises `RegistryUnavailable` with what to change."""
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
+        except OSError as error:
+            raise RegistryUnavailable(f"cannot open the registry {path}: {error}") from error
+        try:
+            db = connect(path)
+            self._identity = _prepare(db)
+        except (sqlite3.Error, OSError) as error:
+            self._lock.release()
+            raise RegistryUnavailable(f"cannot open the registry {path}: {error}") from error
+        self._writer = Writer(db, "registry-writer")
+
+    @property
+    def commits(self) -> int:
+        """How many durable commits there were: what group commit is measured by."""
+        return self._writer.commits
+
+    async def join(self, replica: ReplicaId) -> Generation:
+        """See `Registry.join`."""
+        generation = Generation(uuid4().hex)
+
+        def step(db: sqlite3.Connection) -> Generation:
+            db.execute("INSERT INTO members VALUES (?, ?, 0)", (generation, replica))
+            return generation
+
+        return await self._writer.run(step)
+
+    async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
+        """See `Registry.beat`."""
+
+        def step(db: sqlite3.Connection) -> bool:
+            done = db.execute(
+                "UPDATE members SET beat = beat + 1 WHERE generation = ? AND replica = ?",
+                (generation, replica),
+            )
+            return done.rowcount == 1
+
+        return await self._writer.run(step)
+
+    async def members(self) -> tuple[Member, ...]:
+        """See `Registry.members`."""
+
+        def step(db: sqlite3.Connection) -> tuple[Member, ...]:
+            rows = db.execute("SELECT replica, generation, beat FROM members")
+            return tuple(Member(ReplicaId(r), Generation(g), beat) for r, g, beat in rows)
+
+        return await self._writer.run(step)
+
+    async def leave(self, replica: ReplicaId, generation: Generation) -> None:
+        """See `Registry.leave`."""
+        del replica
+        await self._writer.run(lambda db: _end(db, generation))
+
+    async def evict(self, replica: ReplicaId, generation: Generation, beat_seen: int) -> bool:
+        """See `Registry.evict`."""
+
+        def step(db: sqlite3.Connection) -> bool:
+            found = db.execute(
+                "SELECT 1 FROM members WHERE generation = ? AND replica = ? AND beat = ?",
+                (generation, replica, beat_seen),
+            ).fetchone()
+            if found is not None:
+                _end(db, generation)
+            return found is not None
+
+        return await self._writer.run(step)
+
+    async def claim(self, claim: Claim) -> ClaimAnswer:
+        """See `Registry.claim`."""
+
+        def step(db: sqlite3.Connection) -> ClaimAnswer:
+            member = db.execute(
+                "SELECT 1 FROM members WHERE generation = ?", (claim.generation,)
+            ).fetchone()
+            before = records.load(db, claim.scope)
+            ruling = ledger.claim(before, claim, member=member is not None)
+            records.save(db, claim.scope, before, ruling.record)
+            records.tell(db, claim.scope, ruling.record.mark, ruling.told)
+            return ruling.answer
+
+        return await self._writer.run(step)
+
+    async def pending(self, scope: Scope, mark: Mark) -> tuple[Registration, ...]:
+        """See `Registry.pending`."""
+        return await self._writer.run(lambda db: ledger.below(records.load(db, scope), mark))
+
+    async def yield_(
+        self, scope: Scope, replica: ReplicaId, generation: Generation, mark: Mark
+    ) -> None:
+        """See `Registry.yield_`."""
+        del replica
+
+        def step(db: sqlite3.Connection) -> None:
+            before = records.load(db, scope)
+            records.save(db, scope, before, ledger.yielded(before, generation, mark))
+
+        await self._writer.run(step)
+
+    async def forget(self, scope: Scope, registration: RegistrationId) -> None:
+        """See `Registry.forget`."""
+
+        def step(db: sqlite3.Connection) -> None:
+            before = records.load(db, scope)
+            records.save(db, scope, before, ledger.forgotten(before, registration))
+
+        await self._writer.run(step)
+
+    async def inbox(self, replica: ReplicaId, generation: Generation) -> tuple[Notice, ...]:
+        """See `Registry.inbox`."""
+        del replica
+        return await self._writer.run(lambda db: records.take_notices(db, generation))
+
+    async def scope(self, scope: Scope) -> ScopeRow | None:
+        """See `Registry.scope`."""
+
+        def step(db: sqlite3.Connection) -> ScopeRow | None:
+            record = records.load(db, scope)
+            if record is ledger.EMPTY:
+                return None
+            return ScopeRow(scope, record.mark, len(record.registrations))
+
+        return await self._writer.run(step)
+
+    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+        """See `Registry.scopes`."""
+        return await self._writer.run(lambda db: records.page(db, after, limit))
+
+    async def reset(self, scope: Scope, era: Era, reason: str) -> Mark | None:
+        """See `Registry.reset`."""
+
+        def step(db: sqlite3.Connection) -> Mark | None:
+            before = records.load(db, scope)
+            reset = ledger.reset(before, era)
+            records.save(db, scope, before, reset.record)
+            records.tell(db, scope, reset.record.mark, reset.told)
+            if reset.done is not None:
+                db.execute(
+                    "INSERT INTO audit (scope, action, reason, before, after)"
+                    " VALUES (?, 'reset', ?, ?, ?)",
+                    (scope, reason, repr(before.mark.rank), repr(reset.done.rank)),
+                )
+            return reset.done
+
+        return await self._writer.run(step)
+
+    async def recall(self, scope: Scope, mark: Mark) -> Mark:
+        """See `Registry.recall`."""
+
+        def step(db: sqlite3.Connection) -> Mark:
+            before = records.load(db, scope)
+            after = ledger.recalled(before, mark)
+            records.save(db, scope, before, after)
+            return after.mark
+
+        return await self._writer.run(step)
+
+    async def identity(self) -> str:
+        """See `Registry.identity`: an id stored in the file; one host, so no grace is needed."""
+        return self._identity
+
+    async def probe(self) -> None:
+        """See `Registry.probe`: a durable commit goes through."""
+        await self._writer.run(lambda db: db.execute("SELECT 1 FROM meta").fetchone())
+
+    async def aclose(self) -> None:
+        """See `Registry.aclose`."""
+        self._writer.close()
+        self._lock.release()
+
+
+def _end(db: sqlite3.Connection, generation: Generation) -> None:
+    db.execute("DELETE FROM members WHERE generation = ?", (generation,))
+    db.execute("DELETE FROM registrations WHERE generation = ?", (generation,))
+    db.execute("DELETE FROM inbox WHERE generation = ?", (generation,))
+
+
+def _prepare(db: sqlite3.Connection) -> str:
+    """Create the tables; refuse a file that a later release wrote. Returns the identity."""
+    db.executescript(resources.files(__package__).joinpath("schema.sql").read_text())
+    db.execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (uuid4().hex,))
+    db.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (_SCHEMA_VERSION,))
+    found = dict(db.execute("SELECT name, value FROM meta").fetchall())
+    if found["schema"] != _SCHEMA_VERSION:
+        raise sqlite3.DatabaseError(
+            f"it has schema {found['schema']}, this release knows {_SCHEMA_VERSION}:"
+            " use the release that wrote it, or a later one"
+        )
+    return str(found["identity"])
