@@ -1,0 +1,59 @@
+"""The fields of an upload that are stored with the object and given back.
+
+Source: S3 API reference, PutObject, and S3 user guide, "Working with object metadata".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.s3.bodies import one_value
+from gateway.dialects.s3.operations import STORED_VENDOR_FIELDS, USER_METADATA
+from gateway.dialects.s3.refused import refused
+from gateway.model.object_action import Fields
+from gateway.model.stamp import METADATA_NAME
+from gateway.ports.dialect import RawRequest
+
+MAX_USER_METADATA_BYTES: Final = 2048
+
+_STAMP_FIELD: Final = USER_METADATA + METADATA_NAME.encode()
+_PLAIN_FIELDS: Final = (
+    b"content-type",
+    b"content-disposition",
+    b"content-language",
+    b"cache-control",
+    b"expires",
+)
+
+
+def stored_fields(request: RawRequest) -> Fields:
+    """Pick the fields to store, in a fixed order for the standard ones. Raises `Refused`."""
+    picked: list[tuple[str, str]] = []
+    for name in _PLAIN_FIELDS:
+        value = one_value(request, name)
+        if value is not None:
+            picked.append((name.decode(), value.decode("latin-1")))
+    picked.extend(_content_encoding(request))
+    size = 0
+    for name, value in request.fields:
+        if name == _STAMP_FIELD:
+            raise refused(
+                "InvalidArgument", f"the metadata name {METADATA_NAME!r} is the gateway's own"
+            )
+        if name.startswith(USER_METADATA):
+            size += len(name) - len(USER_METADATA) + len(value)
+        if name.startswith(USER_METADATA) or name in STORED_VENDOR_FIELDS:
+            picked.append((name.decode("latin-1"), value.strip(b" \t").decode("latin-1")))
+    if size > MAX_USER_METADATA_BYTES:
+        raise refused(
+            "MetadataTooLarge", f"user metadata has at most {MAX_USER_METADATA_BYTES} bytes"
+        )
+    return tuple(picked)
+
+
+def _content_encoding(request: RawRequest) -> list[tuple[str, str]]:
+    """Keep the codings that belong to the object; aws-chunked is the transfer's alone."""
+    text = b",".join(request.values(b"content-encoding")).decode("latin-1")
+    codings = [coding.strip() for coding in text.split(",")]
+    kept = [coding for coding in codings if coding and coding.lower() != "aws-chunked"]
+    return [("content-encoding", ",".join(kept))] if kept else []
