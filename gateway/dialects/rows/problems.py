@@ -168,3 +168,14 @@ def precondition_failed(details: str) -> Problem:
 def condition_unsupported(field: str, why: str) -> Problem:
     """A condition that cannot be evaluated is refused by name, never ignored."""
     return Problem(Code.CONDITION_UNSUPPORTED, f"{field} cannot be honoured here: {why}")
+
+
+class RequestError(Exception):
+    """A part of a request could not be understood; `problem` is the answer.
+
+    Raised by the grammars below the dialect, and turned into a returned problem by it.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem

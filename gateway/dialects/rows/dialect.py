@@ -1,0 +1,225 @@
+"""The rows dialect: from a request to an operation on rows, and from its outcome to an answer.
+
+Source: PostgREST reference; wire contract. What is not in the subset is refused by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from difflib import get_close_matches
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from gateway.dialects.bearer import authenticate
+from gateway.dialects.entity_tags import parse_conditions
+from gateway.dialects.fence_fields import fence_fields
+from gateway.dialects.rows.accept import check_body_type, wants_single
+from gateway.dialects.rows.canonical import escaped
+from gateway.dialects.rows.context import RowsContext
+from gateway.dialects.rows.prefer import parse_prefer
+from gateway.dialects.rows.problems import (
+    RequestError,
+    bad_path,
+    bad_schema,
+    no_table,
+    unsupported,
+)
+from gateway.dialects.rows.query import Pairs, decode, parse_query
+from gateway.dialects.rows.render import render_outcome
+from gateway.dialects.rows.understand import Asked, action_of, check_conditions
+from gateway.model.catalogue import Catalogue, Table
+from gateway.model.conditions import Conditions
+from gateway.model.operation import Kind, Operation
+from gateway.model.outcome import Outcome
+from gateway.model.problem import Code, Problem
+from gateway.model.resource import Resource
+from gateway.model.token import Holder, Token
+from gateway.model.worker import WorkerKey
+from gateway.ports.body import Body, BodyError
+from gateway.ports.dialect import Parsed, RawRequest, Reply
+
+_KINDS: Final = {"POST": Kind.WRITE, "PATCH": Kind.WRITE, "DELETE": Kind.DELETE}
+_READS: Final = frozenset({"GET", "HEAD"})
+_ALLOW: Final = "GET, HEAD, POST, PATCH, DELETE"
+_NOT_HERE: Final = frozenset({"OPTIONS", "TRACE", "CONNECT"})
+_MAX_RETRY_KEY_CHARS: Final = 255
+
+
+class NoBody:
+    """The body of a request whose body was read already, or does not matter."""
+
+    length: int | None = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield nothing."""
+        for piece in tuple[bytes, ...]():
+            yield piece
+
+
+class RowsDialect:
+    """PostgREST's wire language, for one store mounted at a path.
+
+    `catalogue` is asked on each request, so that a store may reload it. `keys` None: the store is
+    open to everybody. `mount` has no slash at its end.
+    """
+
+    name = "rows"
+
+    def __init__(
+        self,
+        store: str,
+        mount: str,
+        catalogue: Callable[[], Catalogue],
+        keys: Mapping[str, WorkerKey] | None,
+        max_body_bytes: int = 1_048_576,
+    ) -> None:
+        self._store = store
+        self._mount = mount
+        self._catalogue = catalogue
+        self._keys = keys
+        self._max_body_bytes = max_body_bytes
+
+    async def parse(self, request: RawRequest) -> Parsed | Problem:
+        """Understand a request, body included. Authenticates the worker first."""
+        worker = authenticate(request.values(b"authorization"), self._keys, self._store)
+        if isinstance(worker, Problem):
+            return worker
+        fence = fence_fields(request.fields)
+        if isinstance(fence, Problem):
+            return fence
+        conditions = parse_conditions(request.fields)
+        if isinstance(conditions, Problem):
+            return conditions
+        try:
+            return await self._understand(request, worker, fence, conditions)
+        except (RequestError, BodyError) as error:
+            return error.problem
+
+    def render(self, request: RawRequest, parsed: Parsed | None, outcome: Outcome) -> Reply:
+        """Write the outcome as PostgREST would, without the X-Fence-* fields."""
+        context = parsed.context if parsed is not None else None
+        assert context is None or isinstance(context, RowsContext)
+        return render_outcome(request.method, context, outcome)
+
+    async def _understand(
+        self,
+        request: RawRequest,
+        worker: str | None,
+        fence: tuple[Token | None, Holder | None],
+        conditions: Conditions,
+    ) -> Parsed:
+        _check_method(request.method)
+        table = self._table(request)
+        query = parse_query(request.query, mutates=request.method not in _READS)
+        preferences = parse_prefer(request.values(b"prefer"), request.method)
+        single = wants_single(request.values(b"accept"))
+        body = await self._body(request)
+        asked = Asked(request.method, table, query, preferences, single, body)
+        action, key = action_of(asked)
+        check_conditions(request.method, conditions, table, pinned=key is not None, single=single)
+        path = escaped(table.name) if key is None else f"{escaped(table.name)}/{key}"
+        default_kind = Kind.READ if key is not None or single else Kind.LIST
+        operation = Operation(
+            resource=Resource(self._store, path, exact=key is not None),
+            route=f"{self._mount}/{path}",
+            kind=_KINDS.get(request.method, default_kind),
+            method=request.method,
+            action=action,
+            token=fence[0],
+            holder=fence[1],
+            conditions=conditions,
+            retry_key=_retry_key(request.values(b"idempotency-key")),
+            request_id=request.request_id,
+            worker=worker,
+        )
+        return Parsed(operation, NoBody(), self._context(asked))
+
+    def _context(self, asked: Asked) -> RowsContext:
+        location = f"{self._mount}/{escaped(asked.table.name)}"
+        return RowsContext(
+            location=location,
+            single=asked.single,
+            returning=asked.preferences.returning,
+            applied=asked.preferences.applied,
+            content_location=_sorted_location(location, asked.query.pairs),
+            primary_key=asked.table.primary_key,
+        )
+
+    def _table(self, request: RawRequest) -> Table:
+        segments = request.path.removeprefix(self._mount.encode()).split(b"/")
+        if len(segments) == 3 and segments[1] == b"rpc":
+            name = decode(segments[2])
+            raise RequestError(unsupported(f'the function call "rpc/{name}"', mutates=True))
+        if len(segments) != 2 or segments[0] or not segments[1]:
+            raise RequestError(bad_path())
+        catalogue = self._catalogue()
+        _check_profile(request, catalogue.schema)
+        name = decode(segments[1])
+        table = catalogue.tables.get(name)
+        if table is None:
+            near = get_close_matches(name, catalogue.tables, n=1)
+            hint = f"Perhaps you meant the table '{catalogue.schema}.{near[0]}'" if near else None
+            raise RequestError(no_table(name, catalogue.schema, hint))
+        return table
+
+    async def _body(self, request: RawRequest) -> bytes:
+        """Read the body. That of a DELETE is dropped: PostgREST's clients send `{}` with it."""
+        if request.method in _READS:
+            return b""
+        if request.method != "DELETE":
+            check_body_type(request.values(b"content-type"), request.values(b"content-encoding"))
+        body = await _read(request.body, self._max_body_bytes)
+        return b"" if request.method == "DELETE" else body
+
+
+async def _read(body: Body, limit_bytes: int) -> bytes:
+    pieces, size = [], 0
+    if body.length is not None and body.length > limit_bytes:
+        raise RequestError(_too_large(limit_bytes))
+    async for piece in body:
+        size += len(piece)
+        if size > limit_bytes:
+            raise RequestError(_too_large(limit_bytes))
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _too_large(limit_bytes: int) -> Problem:
+    message = f"the body is larger than {limit_bytes} bytes (limits.max_rows_body_bytes)"
+    return Problem(Code.BODY_TOO_LARGE, message, close=True)
+
+
+def _check_method(method: str) -> None:
+    if method in _READS or method in _KINDS:
+        return
+    if method in _NOT_HERE:
+        message = f"{method} is no operation on rows; use one of {_ALLOW}"
+        raise RequestError(Problem(Code.METHOD_NOT_ALLOWED, message, allow=_ALLOW))
+    what = "PUT (upsert)" if method == "PUT" else f"the method {method}"
+    raise RequestError(unsupported(what, mutates=True))
+
+
+def _check_profile(request: RawRequest, schema: str) -> None:
+    name = b"accept-profile" if request.method in _READS else b"content-profile"
+    for value in request.values(name):
+        asked = value.decode("latin-1")
+        if asked != schema:
+            raise RequestError(bad_schema(asked, schema))
+
+
+def _retry_key(values: list[bytes]) -> str | None:
+    if not values:
+        return None
+    key = values[0].decode("latin-1")
+    fits = key.isascii() and key.isprintable() and 0 < len(key) <= _MAX_RETRY_KEY_CHARS
+    if len(values) > 1 or not fits:
+        why = f"send one field of 1 to {_MAX_RETRY_KEY_CHARS} printable ASCII characters"
+        problem = Problem(Code.REQUEST_MALFORMED, f"Idempotency-Key cannot be understood: {why}")
+        raise RequestError(problem)
+    return key
+
+
+def _sorted_location(location: str, pairs: Pairs) -> str:
+    """The address of what was read, parameters sorted, as PostgREST writes it."""
+    query = urlencode(sorted(pairs), quote_via=quote, safe="")
+    return f"{location}?{query}" if query else location
