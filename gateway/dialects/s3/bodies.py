@@ -20,7 +20,7 @@ from gateway.dialects.s3.checksums import NEW_DIGEST, Digest
 from gateway.dialects.s3.chunks import ChunkDecoder, SignatureChain
 from gateway.dialects.s3.operations import CHECKSUM_FIELDS
 from gateway.dialects.s3.payload import Payload
-from gateway.dialects.s3.refused import Refused, refused, s3_problem
+from gateway.dialects.s3.refused import RefusedError, refused, s3_problem
 from gateway.dialects.s3.sigv4 import EMPTY_SHA256
 from gateway.dialects.s3.verify import Identity
 from gateway.ports.body import Body, BodyError
@@ -72,7 +72,7 @@ class VerifiedBody:
             return (raw,)
         try:
             return self._decoder.feed(raw)
-        except Refused as refusal:
+        except RefusedError as refusal:
             raise BodyError(refusal.problem) from None
 
     def _finish(self) -> None:
@@ -84,7 +84,7 @@ class VerifiedBody:
                 else check.expected
                 for check in self._checks
             ]
-        except Refused as refusal:
+        except RefusedError as refusal:
             raise BodyError(refusal.problem) from None
         for check, value in zip(self._checks, expected, strict=True):
             if not hmac.compare_digest(check.digest.digest(), value):
@@ -99,7 +99,7 @@ def open_body(
 ) -> tuple[Body, int, str | None]:
     """Prepare the body of an upload: (verified body, decoded length, signed hash).
 
-    Raises `Refused` for lengths, digests and trailers that are malformed or contradict each other.
+    Raises `RefusedError` for lengths, digests and trailers that are malformed or contradict each other.
     """
     trailer = _announced_trailer(request, form)
     checks = [*_content_md5(request), *_checksum(request, trailer)]

@@ -19,7 +19,7 @@ import re
 from enum import Enum, auto
 from typing import Final
 
-from gateway.dialects.s3.refused import Refused, refused
+from gateway.dialects.s3.refused import RefusedError, refused
 from gateway.dialects.s3.sigv4 import EMPTY_SHA256, signature
 from gateway.dialects.s3.verify import ChunkSeed
 
@@ -89,7 +89,7 @@ class ChunkDecoder:
         self._trailers: dict[bytes, bytes] = {}
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes off the wire; returns the pieces of the body in them. Raises `Refused`."""
+        """Take bytes off the wire; returns the pieces of the body in them. Raises `RefusedError`."""
         pieces = []
         at = 0
         while at < len(data):
@@ -105,7 +105,7 @@ class ChunkDecoder:
         return pieces
 
     def finish(self) -> dict[bytes, bytes]:
-        """Hear that the body has ended; returns the trailer. Raises `Refused` if it ended early."""
+        """Hear that the body has ended; returns the trailer. Raises `RefusedError` if it ended early."""
         if self._state is not _State.END:
             raise refused("IncompleteBody", "the aws-chunked body ended before its last chunk")
         return self._trailers
@@ -196,5 +196,5 @@ class ChunkDecoder:
                 raise refused("SignatureDoesNotMatch", "the trailer's signature does not match")
 
 
-def _malformed_trailer(what: str) -> Refused:
+def _malformed_trailer(what: str) -> RefusedError:
     return refused("MalformedTrailerError", f"the trailer {what}")

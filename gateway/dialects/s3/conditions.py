@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from gateway.dialects.s3.bodies import one_value
-from gateway.dialects.s3.refused import Refused, refused
+from gateway.dialects.s3.refused import RefusedError, refused
 from gateway.model.conditions import NO_CONDITIONS, Conditions
 from gateway.ports.dialect import RawRequest
 
@@ -18,7 +18,7 @@ _TAG: Final = re.compile(r'(?:W/)?"[^"]*"|[^\s,"]+')
 
 
 def write_conditions(request: RawRequest) -> Conditions:
-    """Read the conditions of PUT and DELETE. Raises `Refused`.
+    """Read the conditions of PUT and DELETE. Raises `RefusedError`.
 
     A list or a weak tag stays one text, which equals no ETag: S3 compares the whole value.
     """
@@ -37,7 +37,7 @@ def write_conditions(request: RawRequest) -> Conditions:
 
 
 def read_conditions(request: RawRequest) -> Conditions:
-    """Read the entity-tag conditions of GET and HEAD, lists included. Raises `Refused`."""
+    """Read the entity-tag conditions of GET and HEAD, lists included. Raises `RefusedError`."""
     match = one_value(request, b"if-match")
     none_match = one_value(request, b"if-none-match")
     if match is None and none_match is None:
@@ -45,7 +45,7 @@ def read_conditions(request: RawRequest) -> Conditions:
     return Conditions(if_match=_tags(match), if_none_match=_tags(none_match))
 
 
-def _unsupported(request: RawRequest, what: str) -> Refused:
+def _unsupported(request: RawRequest, what: str) -> RefusedError:
     return refused("NotImplemented", f"S3 has no {what} for {request.method}; leave it out")
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from gateway.dialects.s3.canonical import Pair
-from gateway.dialects.s3.refused import Refused, refused
+from gateway.dialects.s3.refused import RefusedError, refused
 from gateway.dialects.s3.sigv4 import ALGORITHM, UNSIGNED_PAYLOAD
 from gateway.ports.dialect import RawRequest
 
@@ -71,7 +71,7 @@ class Presented:
 
 
 def read_credentials(request: RawRequest, query: Sequence[Pair]) -> Presented:
-    """Find the one way in which the request is signed. Raises `Refused`."""
+    """Find the one way in which the request is signed. Raises `RefusedError`."""
     headers = request.values(b"authorization")
     names = {name for name, _ in query}
     _refuse_session_token(request, names)
@@ -104,7 +104,7 @@ def _refuse_session_token(request: RawRequest, names: set[bytes]) -> None:
         )
 
 
-def _malformed(auth: Auth, message: str) -> Refused:
+def _malformed(auth: Auth, message: str) -> RefusedError:
     if auth is Auth.HEADER:
         return refused("AuthorizationHeaderMalformed", f"the Authorization field {message}")
     return refused("AuthorizationQueryParametersError", f"the query {message}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.s3.canonical import Pair
-from gateway.dialects.s3.refused import Refused, refused
+from gateway.dialects.s3.refused import RefusedError, refused
 from gateway.model.object_action import Fields, ListObjects
 
 MAX_KEYS: Final = 1000
@@ -38,18 +38,23 @@ class ListingQuery:
         return "encoding-type" in self.given
 
     def action(self, bucket: str) -> ListObjects:
-        """Make the action: parameters that choose entries, with the token unwrapped."""
+        """Make the action: the parameters that choose entries, with the token unwrapped.
+
+        A page that continues another ignores where the first one started, as in S3.
+        """
+        chosen = ["prefix", "delimiter", "marker"]
+        chosen.append("continuation-token" if "continuation-token" in self.given else "start-after")
         query: Fields = tuple(
             (name, unwrap_token(value) if name == "continuation-token" else value)
             for name, value in self.given.items()
-            if name in ("prefix", "delimiter", "marker", "start-after", "continuation-token")
+            if name in chosen
         )
         limit = ("max-keys", str(self.max_keys))
         return ListObjects(bucket, self.version, (*query, limit))
 
 
 def read_listing(version: int, query: Sequence[Pair]) -> ListingQuery:
-    """Read the listing parameters (decoded, each at most once). Raises `Refused`."""
+    """Read the listing parameters (decoded, each at most once). Raises `RefusedError`."""
     given: dict[str, str] = {}
     for name, value in query:
         try:
@@ -68,12 +73,12 @@ def read_listing(version: int, query: Sequence[Pair]) -> ListingQuery:
 
 def wrap_token(next_key: str) -> str:
     """Make a continuation token of where the next page starts."""
-    raw = _TOKEN_MARK + next_key.encode("utf-8", "surrogateescape")
+    raw = _TOKEN_MARK + next_key.encode("utf-8")
     return base64.urlsafe_b64encode(raw).decode("ascii")
 
 
 def unwrap_token(token: str) -> str:
-    """Read a continuation token back. Raises `Refused` for what `wrap_token` did not make."""
+    """Read a continuation token back. Raises `RefusedError` for what `wrap_token` did not make."""
     try:
         raw = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
         text = raw.removeprefix(_TOKEN_MARK).decode("utf-8")
@@ -84,9 +89,9 @@ def unwrap_token(token: str) -> str:
     return text
 
 
-def _bad_token() -> Refused:
+def _bad_token() -> RefusedError:
     return _invalid("the continuation-token is not one that this gateway gave out")
 
 
-def _invalid(message: str) -> Refused:
+def _invalid(message: str) -> RefusedError:
     return refused("InvalidArgument", message)

@@ -27,7 +27,7 @@ _PLAIN_FIELDS: Final = (
 
 
 def stored_fields(request: RawRequest) -> Fields:
-    """Pick the fields to store, in a fixed order for the standard ones. Raises `Refused`."""
+    """Pick the fields to store, in a fixed order for the standard ones. Raises `RefusedError`."""
     picked: list[tuple[str, str]] = []
     for name in _PLAIN_FIELDS:
         value = one_value(request, name)

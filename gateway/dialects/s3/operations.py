@@ -123,7 +123,7 @@ _SHAPES: Final = (
 def classify(
     method: str, target: Target, query: Sequence[Pair], field_names: Iterable[bytes]
 ) -> Name:
-    """Find the operation that a request is. Raises `Refused`: 501, or 400 for a repeated key.
+    """Find the operation that a request is. Raises `RefusedError`: 501, or 400 for a repeated key.
 
     `query` is decoded and without the parameters of a presigned request.
     """

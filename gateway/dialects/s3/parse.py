@@ -20,7 +20,7 @@ from gateway.dialects.s3.listing import ListingQuery, read_listing
 from gateway.dialects.s3.metadata import stored_fields
 from gateway.dialects.s3.operations import RESPONSE_OVERRIDES, Name, classify
 from gateway.dialects.s3.payload import Payload, accepts, read_payload
-from gateway.dialects.s3.refused import Refused, not_fenced, refused
+from gateway.dialects.s3.refused import RefusedError, not_fenced, refused
 from gateway.dialects.s3.target import Target, read_target
 from gateway.dialects.s3.verify import Identity, verify
 from gateway.model.conditions import NO_CONDITIONS, Conditions
@@ -65,7 +65,7 @@ class _Understood:
 def parse_request(
     request: RawRequest, *, store: str, keys: Mapping[str, WorkerKey] | None, region: str
 ) -> Parsed:
-    """Understand a request. Raises `Refused`. `keys` None: authentication is off."""
+    """Understand a request. Raises `RefusedError`. `keys` None: authentication is off."""
     target = read_target(request.path)
     if has_bad_escape(request.query):
         raise refused("InvalidURI", "a percent sign in the query must start an escape (%25)")
@@ -80,7 +80,7 @@ def parse_request(
         )
     fence = fence_fields(request.fields)
     if isinstance(fence, Problem):
-        raise Refused(fence)
+        raise RefusedError(fence)
     understood = _understand(name, request, target, query, identity, form)
     operation = Operation(
         resource=Resource(store, target.canonical),

@@ -36,7 +36,7 @@ _NATIVE: Final = MappingProxyType(
 )
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A step of parsing found something wrong; `problem` is the answer."""
 
     def __init__(self, problem: Problem) -> None:
@@ -50,12 +50,12 @@ def s3_problem(native: str, message: str) -> Problem:
     return Problem(code, message, native=native, status_override=status)
 
 
-def refused(native: str, message: str) -> Refused:
+def refused(native: str, message: str) -> RefusedError:
     """Make the refusal of a request under one of S3's own codes."""
-    return Refused(s3_problem(native, message))
+    return RefusedError(s3_problem(native, message))
 
 
-def not_fenced(what: str) -> Refused:
+def not_fenced(what: str) -> RefusedError:
     """Refuse what the dialect does not know: it is never passed through (deny by default)."""
     message = f"{what} is not an operation that this gateway fences; nothing was changed"
-    return Refused(Problem(Code.NOT_FENCED, message))
+    return RefusedError(Problem(Code.NOT_FENCED, message))

@@ -32,7 +32,7 @@ class Target:
 
 
 def read_target(path: bytes) -> Target:
-    """Read a raw path-style path. Raises `Refused`."""
+    """Read a raw path-style path. Raises `RefusedError`."""
     if has_bad_escape(path):
         raise refused("InvalidURI", "a percent sign in the path must start an escape (%25)")
     raw_bucket, slash, raw_key = path.removeprefix(b"/").partition(b"/")

@@ -25,7 +25,7 @@ from gateway.dialects.s3.credentials import (
     date_seconds,
     read_credentials,
 )
-from gateway.dialects.s3.refused import Refused, refused
+from gateway.dialects.s3.refused import RefusedError, refused
 from gateway.dialects.s3.sigv4 import credential_scope, day_key, signature, string_to_sign
 from gateway.model.problem import Code, Problem
 from gateway.model.worker import WorkerKey
@@ -67,7 +67,7 @@ def verify(
     store: str,
     region: str,
 ) -> Identity:
-    """Verify a signed request; `query` is its decoded query. Raises `Refused`."""
+    """Verify a signed request; `query` is its decoded query. Raises `RefusedError`."""
     presented = read_credentials(request, query)
     _check_scope(presented, region)
     key = keys.get(presented.key_id)
@@ -88,7 +88,7 @@ def verify(
     if not hmac.compare_digest(expected.encode(), presented.signature):
         raise refused("SignatureDoesNotMatch", _MISMATCH)
     if not key.may_use(store):
-        raise Refused(_no_access(store))
+        raise RefusedError(_no_access(store))
     seed = ChunkSeed(secret, presented.date, scope, expected)
     return Identity(presented.auth, key.id, presented.payload, seed)
 
