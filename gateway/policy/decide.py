@@ -1,0 +1,240 @@
+"""The decision: what scope an operation is fenced in, and how.
+
+Theory. First match wins, rule by rule, over `Operation.route` in normal form. Without a rule the
+resource is its own scope, `{store}:{resource}`; rule scopes contain no ":" and so never meet those.
+An operation has exactly one scope (design, "Compare rule"). In a rows store an operation may not
+know which rows it touches (`Resource.exact` is False). It then has a scope only if the first rule
+that any row of its table could match covers all of them in one scope; else it is refused, because
+one token cannot be compared in several scopes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.model.mark import Scope
+from gateway.model.operation import Operation
+from gateway.model.problem import Code, Problem
+from gateway.policy.document import Mode, PolicySet, Reads, RuleSettings, StoreSettings
+from gateway.policy.pattern import (
+    Pattern,
+    Template,
+    bounded_scope,
+    is_digest,
+    normal_path,
+    parse_pattern,
+    parse_template,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The operation may go on to the fence.
+
+    `mode` off: it passes unfenced, and `scope` is None. For a mutation under `enforce` the scope is
+    set and the operation carries a token. For a read a scope of None means that there is nothing to
+    compare with; otherwise `reads` says what to do when the read carries a token. `rule` is None
+    where the default applied.
+    """
+
+    scope: Scope | None
+    mode: Mode
+    reads: Reads
+    rule: RuleSettings | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A rule, compiled for one store. `touches` and `table` are for rows that are not known."""
+
+    settings: RuleSettings
+    prefix: str
+    path: re.Pattern[str]
+    template: Template | None
+    touches: re.Pattern[str] | None = None
+    table: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """All rules, compiled. Pure: the same operation always gets the same answer."""
+
+    _rules: Mapping[str, tuple[_Rule, ...]]
+    _rows: frozenset[str]
+
+    @classmethod
+    def compile(cls, policy: PolicySet) -> Decider:
+        """Compile the rules of a checked policy, per store."""
+        stores = policy.stores.values()
+        rules = {store.name: _compile_store(store, policy.rules) for store in stores}
+        return cls(rules, frozenset(s.name for s in stores if s.dialect == "rows"))
+
+    def decide(self, operation: Operation) -> Permit | Problem:
+        """Find the operation's scope and mode, or what it is refused with."""
+        resource = operation.resource
+        rules = self._rules[resource.store]
+        route = normal_path(operation.route)
+        permit: Permit | Problem
+        if resource.exact:
+            permit = _exact(operation, route, rules)
+        elif resource.store in self._rows:
+            permit = _inexact(operation, route, rules)
+        elif operation.kind.mutates:
+            permit = _undetermined(operation, None)
+        else:
+            permit = _exact(operation, route, rules)
+        return _with_token(operation, permit)
+
+    def reach(self, scope: Scope) -> frozenset[str]:
+        """The stores in which operations can have this scope (protocol, "State").
+
+        Empty when none can: nobody will ever compare a token with it.
+        """
+        owner, colon, _ = scope.partition(":")
+        if colon:
+            return frozenset({owner} & self._rules.keys())
+        return frozenset(
+            store
+            for store, rules in self._rules.items()
+            if any(_can_yield(rule.template, scope) for rule in rules)
+        )
+
+
+def rows_depth(store: StoreSettings) -> int | None:
+    """The number of path segments down to the table; None unless the dialect is rows."""
+    if store.dialect != "rows" or store.mount is None:
+        return None
+    return store.mount.count("/") + 1
+
+
+def fits_rows(pattern: Pattern, depth: int) -> bool:
+    """True when a pattern can match a table or a row: `/mount/table` or `/mount/table/key`."""
+    length = len(pattern.segments)
+    return length <= depth + 1 and (length >= depth or pattern.has_rest)
+
+
+def names_table(pattern: Pattern, depth: int) -> bool:
+    """True when a pattern ends at the table of a rows store, and so covers all its rows."""
+    return len(pattern.segments) == depth and not pattern.has_rest
+
+
+def _compile_store(store: StoreSettings, rules: tuple[RuleSettings, ...]) -> tuple[_Rule, ...]:
+    mine = [(r, parse_pattern(r.match)) for r in rules if r.store in (None, store.name)]
+    depth = rows_depth(store)
+    if depth is None:
+        return tuple(_compile_path(rule, pattern) for rule, pattern in mine)
+    return tuple(_compile_rows(r, p, depth) for r, p in mine if fits_rows(p, depth))
+
+
+def _compile_path(rule: RuleSettings, pattern: Pattern) -> _Rule:
+    template = None if rule.scope is None else parse_template(rule.scope, pattern)
+    return _Rule(rule, pattern.prefix, _expression(pattern), template)
+
+
+def _compile_rows(rule: RuleSettings, pattern: Pattern, depth: int) -> _Rule:
+    """Compile for a rows store: `touches` finds the tables of which some row could match."""
+    base = _compile_path(rule, pattern)
+    path = _expression(pattern, "(?:/.*)?") if names_table(pattern, depth) else base.path
+    touches = _expression(Pattern(pattern.segments[:depth]))
+    table = path if _covers_rows_as_one(rule, pattern, base.template, depth) else None
+    return _Rule(rule, pattern.prefix, path, base.template, touches, table)
+
+
+def _expression(pattern: Pattern, more: str = "") -> re.Pattern[str]:
+    return re.compile(pattern.expression() + more, re.DOTALL)
+
+
+def _covers_rows_as_one(
+    rule: RuleSettings, pattern: Pattern, template: Template | None, depth: int
+) -> bool:
+    """True when every row of a matched table gets the same answer from this rule."""
+    if not (names_table(pattern, depth) or pattern.has_rest):
+        return False
+    if rule.mode is Mode.OFF:
+        return True
+    if template is None:
+        return False
+    return not (pattern.has_rest and template.uses(len(pattern.captures) - 1))
+
+
+def _exact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Permit:
+    for rule in rules:
+        if route.startswith(rule.prefix):
+            found = rule.path.fullmatch(route)
+            if found:
+                return _permit(operation, rule, found)
+    return Permit(_own_scope(operation), Mode.ENFORCE, Reads.CHECK, None)
+
+
+def _inexact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Permit | Problem:
+    """Decide for rows that are not known by their keys. `route` ends at the table."""
+    blocking = None
+    for rule in rules:
+        if rule.touches is not None and rule.touches.fullmatch(route):
+            # The slash lets a rest behind the table be empty; no such rest is part of the scope.
+            found = rule.table and rule.table.fullmatch(route + "/")
+            if found:
+                return _permit(operation, rule, found)
+            blocking = rule.settings
+            break
+    if operation.kind.mutates or _asks_for_seal(operation, blocking):
+        return _undetermined(operation, blocking)
+    return Permit(None, Mode.ENFORCE, Reads.IGNORE, blocking)
+
+
+def _asks_for_seal(operation: Operation, rule: RuleSettings | None) -> bool:
+    """True when a read relies on a seal that no single scope can give; never skipped silently."""
+    return operation.token is not None and rule is not None and rule.reads is Reads.SEAL
+
+
+def _permit(operation: Operation, rule: _Rule, found: re.Match[str]) -> Permit:
+    settings = rule.settings
+    if settings.mode is Mode.OFF:
+        return Permit(None, Mode.OFF, Reads.IGNORE, settings)
+    if rule.template is None:
+        return Permit(_own_scope(operation), Mode.ENFORCE, settings.reads, settings)
+    scope = Scope(bounded_scope(rule.template.expand(found.groups())))
+    return Permit(scope, Mode.ENFORCE, settings.reads, settings)
+
+
+def _own_scope(operation: Operation) -> Scope:
+    resource = operation.resource
+    return Scope(bounded_scope(f"{resource.store}:{resource.path}"))
+
+
+def _with_token(operation: Operation, permit: Permit | Problem) -> Permit | Problem:
+    if isinstance(permit, Problem) or permit.mode is Mode.OFF:
+        return permit
+    if operation.kind.mutates and operation.token is None:
+        return Problem(
+            Code.TOKEN_REQUIRED,
+            f"{operation.method} changes the store, so it needs X-Fence-Token: the number that "
+            "came with the lease",
+            details=f"scope {permit.scope}",
+        )
+    return permit
+
+
+def _undetermined(operation: Operation, rule: RuleSettings | None) -> Problem:
+    because = (
+        f"the rule at {rule.where} gives its rows different scopes"
+        if rule is not None
+        else "each of its rows is its own scope"
+    )
+    return Problem(
+        Code.SCOPE_UNDETERMINED,
+        f"it is not certain that {operation.method} {operation.route} stays within one scope: "
+        f"{because}",
+        hint="Name the whole primary key with eq., or give the table one scope with a rule whose "
+        "match ends at the table.",
+    )
+
+
+def _can_yield(template: Template | None, scope: Scope) -> bool:
+    if template is None:
+        return False
+    if is_digest(scope):
+        return True
+    return re.fullmatch(template.expression(), scope, re.DOTALL) is not None

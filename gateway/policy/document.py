@@ -1,0 +1,253 @@
+"""The policy document: every setting a policy file can hold, as frozen values.
+
+Defaults are those of the design's decisions ("Defaults"); each field's description is what the
+settings reference prints, and what an error tells an operator to put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from gateway.model.worker import WorkerKey
+from gateway.policy.address import Address
+from gateway.policy.kinds import CLOSED, AddressText, Text
+from gateway.policy.limits import Limits
+from gateway.policy.store_settings import (
+    FilesSettings,
+    PostgresSettings,
+    S3Settings,
+    SqliteSettings,
+    StoreSettings,
+    TableSettings,
+)
+
+__all__ = [
+    "Address",
+    "AdminSettings",
+    "AuthSettings",
+    "Document",
+    "FilesSettings",
+    "KeySettings",
+    "Limits",
+    "Mode",
+    "PolicySet",
+    "PostgresSettings",
+    "Reads",
+    "RegistrySettings",
+    "RuleSettings",
+    "S3Settings",
+    "ServerSettings",
+    "SqliteSettings",
+    "StoreSettings",
+    "TableSettings",
+]
+
+
+_DEFAULT_LISTEN: Final = Address("127.0.0.1", 8080)
+
+
+class Mode(StrEnum):
+    """Whether a rule fences."""
+
+    ENFORCE = "enforce"
+    OFF = "off"
+
+
+class Reads(StrEnum):
+    """What a read that carries a token does."""
+
+    CHECK = "check"
+    SEAL = "seal"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where the gateway listens, and where it keeps its state."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    listen: Annotated[
+        AddressText,
+        Field(
+            description="Control API, metrics, health, and every store mounted on a path. "
+            "Port 0 takes any free port."
+        ),
+    ] = _DEFAULT_LISTEN
+    data_dir: Annotated[
+        Path, Field(description="Directory of all local state, from the working directory.")
+    ] = Path("data")
+    auth: Annotated[
+        Literal["keys", "none"] | None,
+        Field(
+            description='"keys": every store must be covered by a key. "none": stores that no key '
+            "covers are open on purpose, also beyond this machine. Absent: open on loopback only."
+        ),
+    ] = None
+    hosts: Annotated[
+        tuple[Text, ...],
+        Field(description="Host names that requests may carry; empty takes every one."),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrySettings:
+    """Where marks are kept."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    type: Annotated[
+        Literal["sqlite", "memory"],
+        Field(description='"sqlite" keeps marks over a restart; "memory" forgets them (tests).'),
+    ] = "sqlite"
+    path: Annotated[
+        Path, Field(description="The SQLite file, from data_dir. Not used by memory.")
+    ] = Path("registry.sqlite")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """The key of the control API."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    key_file: Annotated[
+        Path,
+        Field(
+            description="File of the admin key, from data_dir; generated (mode 0600) when it is "
+            "missing and FENCEGATE_ADMIN_KEY is not set."
+        ),
+    ] = Path("admin-key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySettings:
+    """A worker's static key: bearer token for http and rows, access key pair for s3."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    id: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9._~-]{1,64}$",
+            description="1 to 64 letters, digits, . _ ~ or -: access key id for s3, and the "
+            "worker's name in logs.",
+        ),
+    ]
+    secret: Annotated[
+        str,
+        Field(
+            pattern=r"^[\x21-\x7e]{8,128}$",
+            description="8 to 128 visible ASCII characters: secret access key for s3, bearer "
+            "token for http and rows.",
+        ),
+    ] = field(repr=False)
+    stores: Annotated[
+        tuple[Text, ...] | None, Field(description="Stores the key covers; absent means all.")
+    ] = None
+
+    def worker_key(self) -> WorkerKey:
+        """Give the key the form that dialects take."""
+        stores = None if self.stores is None else frozenset(self.stores)
+        return WorkerKey(self.id, self.secret, stores)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthSettings:
+    """Who may use the gateway."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    keys: Annotated[
+        tuple[KeySettings, ...], Field(description="Static worker keys, one table each.")
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSettings:
+    """One rule: what it matches, and how that is fenced. `where` is its file and line."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    match: Annotated[
+        Text,
+        Field(
+            description='Path as the client sends it: "/files/reports/{team}/{rest*}". {x} is one '
+            "segment, {x*} the rest."
+        ),
+    ]
+    store: Annotated[Text | None, Field(description="The store; absent: any.")] = None
+    scope: Annotated[
+        Text | None,
+        Field(
+            description='Name of the shared scope, such as "reports/{team}"; absent: each resource '
+            "is its own."
+        ),
+    ] = None
+    mode: Annotated[
+        Mode, Field(description='"off" lets requests pass unfenced, without a token.')
+    ] = Mode.ENFORCE
+    reads: Annotated[
+        Reads,
+        Field(
+            description='Reads with a token: "check" refuses one that is known to be stale, "seal" '
+            'raises and drains first, "ignore" does not look.'
+        ),
+    ] = Reads.CHECK
+    where: str = field(default="", compare=False)
+
+
+Store = Annotated[StoreSettings, Field(discriminator="type")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One policy file, section by section."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    server: ServerSettings = field(default_factory=ServerSettings)
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
+    admin: AdminSettings = field(default_factory=AdminSettings)
+    limits: Limits = field(default_factory=Limits)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    stores: Annotated[Mapping[str, Store], Field(min_length=1)]
+    rules: tuple[RuleSettings, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySet:
+    """A checked policy. `digest` is a SHA-256 over what derives scopes (decisions, "Reload")."""
+
+    server: ServerSettings
+    registry: RegistrySettings
+    admin: AdminSettings
+    limits: Limits
+    keys: tuple[KeySettings, ...]
+    stores: Mapping[str, StoreSettings]
+    rules: tuple[RuleSettings, ...]
+    sources: tuple[Path, ...]
+    digest: str
+
+    def mounted(self) -> tuple[StoreSettings, ...]:
+        """The stores that share `server.listen`; `mount` is set on each."""
+        return tuple(s for s in self.stores.values() if s.mount is not None)
+
+    def listening(self) -> tuple[StoreSettings, ...]:
+        """The stores with a listener of their own; `listen` is set on each."""
+        return tuple(s for s in self.stores.values() if s.listen is not None)
+
+    def worker_keys(self, store: str) -> tuple[WorkerKey, ...]:
+        """The keys that cover a store. None at all: the store is open."""
+        keys = (key.worker_key() for key in self.keys)
+        return tuple(key for key in keys if key.may_use(store))
+
+    def data(self, path: Path) -> Path:
+        """Where a path of the document lies; absolute ones stay what they are."""
+        return self.server.data_dir / path

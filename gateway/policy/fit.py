@@ -1,0 +1,222 @@
+"""What must fit together across settings: time-outs, addresses, places on disk, keys.
+
+Pure checks over a draft; sections that are missing from it are not looked at (decisions,
+"Defaults", "Access", "Control API").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os.path import normpath
+from typing import Final
+
+from gateway.policy.complaint import Complaints, nearest
+from gateway.policy.document import (
+    Address,
+    FilesSettings,
+    KeySettings,
+    Limits,
+    PostgresSettings,
+    S3Settings,
+    ServerSettings,
+    SqliteSettings,
+    StoreSettings,
+)
+from gateway.policy.lines import Path
+from gateway.policy.shape import Draft
+
+RESERVED_MOUNTS: Final = ("/v1", "/metrics", "/healthz", "/readyz", "/ui")
+
+# (key, key, the first may not be larger than the second divided by this, why)
+_ORDER: Final = (
+    (
+        "registry_timeout_ms",
+        "member_ttl_ms",
+        2,
+        "a renewal that times out must leave time for another one",
+    ),
+    ("registry_timeout_ms", "drain_timeout_ms", 1, "a drain asks the registry at least once"),
+    ("lock_timeout_ms", "drain_timeout_ms", 1, "a drain can wait for a lock"),
+    ("lock_timeout_ms", "statement_timeout_ms", 1, "a statement can wait for a lock"),
+    (
+        "upstream_connect_timeout_ms",
+        "upstream_first_byte_timeout_ms",
+        1,
+        "the connection comes before the first byte",
+    ),
+    ("hold_back_bytes", "max_spool_bytes", 1, "what is held back is spooled"),
+)
+_RESET_AFTER_MS: Final = 1_000
+
+
+def fit(draft: Draft, complaints: Complaints) -> None:
+    """Check everything but the rules."""
+    if draft.limits is not None:
+        _limits(draft.limits, complaints)
+    for store in draft.stores.values():
+        _dialect_place(store, complaints)
+        if isinstance(store, SqliteSettings | PostgresSettings) and not store.tables:
+            path = ("stores", store.name, "tables")
+            complaints.add(path, f"name a table at least: [stores.{store.name}.tables.jobs]")
+    _mounts(draft, complaints)
+    _listeners(draft, complaints)
+    _apart(draft, complaints)
+    _keys(draft, complaints)
+    _open_stores(draft, complaints)
+
+
+def _limits(limits: Limits, complaints: Complaints) -> None:
+    for small, large, times, why in _ORDER:
+        value, bound = getattr(limits, small), getattr(limits, large)
+        if value * times > bound:
+            part = f"{large} / {times}" if times > 1 else large
+            message = f"is {value}, expected at most {part} = {bound // times}: {why}"
+            complaints.add(("limits", small), message)
+    if limits.drain_timeout_ms <= _RESET_AFTER_MS:
+        message = f"expected more than {_RESET_AFTER_MS}: a drain resets slow writes after that"
+        complaints.add(("limits", "drain_timeout_ms"), message)
+
+
+def _dialect_place(store: StoreSettings, complaints: Complaints) -> None:
+    """http and rows live on a mount of the server, s3 on a listener of its own."""
+    path: Path = ("stores", store.name)
+    if not isinstance(store, FilesSettings):
+        return
+    if store.dialect == "s3":
+        if store.mount is not None:
+            message = "the s3 dialect needs a listener of its own: set listen, remove mount"
+            complaints.add((*path, "mount"), message)
+        if store.listen is None:
+            message = 'is required for the s3 dialect: "127.0.0.1:9000", for example'
+            complaints.add((*path, "listen"), message)
+        if not store.buckets:
+            message = 'is required for the s3 dialect: ["demo"], for example'
+            complaints.add((*path, "buckets"), message)
+        return
+    if store.listen is not None:
+        message = "the http dialect is mounted on server.listen: set mount, remove listen"
+        complaints.add((*path, "listen"), message)
+    if store.buckets:
+        complaints.add((*path, "buckets"), 'only the s3 dialect has buckets (dialect = "s3")')
+
+
+def _mounts(draft: Draft, complaints: Complaints) -> None:
+    taken: list[tuple[str, str]] = []
+    for name, store in draft.stores.items():
+        if store.mount is None:
+            continue
+        path = ("stores", name, "mount")
+        for reserved in RESERVED_MOUNTS:
+            if _overlap(store.mount, reserved):
+                complaints.add(
+                    path, f'"{store.mount}" belongs to the gateway itself; choose another'
+                )
+        if any(segment in (".", "..") for segment in store.mount.split("/")):
+            complaints.add(path, '"." and ".." are no path segments here')
+        for other, mount in taken:
+            if _overlap(store.mount, mount):
+                complaints.add(path, f'"{store.mount}" overlaps "{mount}" of store {other}')
+        taken.append((name, store.mount))
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
+def _addresses(draft: Draft) -> Iterator[tuple[Path, Address]]:
+    if draft.server is not None:
+        yield ("server", "listen"), draft.server.listen
+    for name, store in draft.stores.items():
+        if store.listen is not None:
+            yield ("stores", name, "listen"), store.listen
+
+
+def _listeners(draft: Draft, complaints: Complaints) -> None:
+    taken: list[tuple[Path, Address]] = []
+    for path, address in _addresses(draft):
+        for other, used in taken:
+            if address.port == used.port != 0 and _same_host(address, used):
+                where = complaints.place(other)
+                complaints.add(path, f"{address} is taken already by {used} at {where}")
+        taken.append((path, address))
+
+
+def _same_host(one: Address, other: Address) -> bool:
+    return one.host == other.host or one.wildcard or other.wildcard
+
+
+def _apart(draft: Draft, complaints: Complaints) -> None:
+    """Two stores over one place would give one thing two scopes."""
+    taken: list[tuple[str, str, str]] = []
+    for name, store in draft.stores.items():
+        key, place = _upstream(store)
+        for other, used in ((o, u) for o, u, _ in taken):
+            if place == used or (key == "root" and _overlap(place, used)):
+                message = f"reaches what store {other} reaches: one thing would have two scopes"
+                complaints.add(("stores", name, key), message)
+        taken.append((name, place, key))
+    if draft.registry is not None and draft.registry.type == "sqlite":
+        for name, place, key in taken:
+            if place == normpath(draft.registry.path):
+                message = "is the registry's file; marks must outlive the data they protect"
+                complaints.add(("stores", name, key), message)
+
+
+def _upstream(store: StoreSettings) -> tuple[str, str]:
+    """The key that says where a store's data lies, and a text that is equal for one place."""
+    match store:
+        case FilesSettings():
+            return "root", normpath(store.root)
+        case SqliteSettings():
+            return "path", normpath(store.path)
+        case PostgresSettings():
+            return "dsn", f"{store.dsn} {store.schema}"
+        case S3Settings():
+            return "endpoint", f"{store.endpoint.rstrip('/')} {store.access_key_id}"
+
+
+def _keys(draft: Draft, complaints: Complaints) -> None:
+    ids: dict[str, int] = {}
+    secrets: set[str] = set()
+    for index, key in enumerate(_worker_keys(draft)):
+        path = ("auth", "keys", index)
+        if key.id in ids:
+            complaints.add((*path, "id"), f'"{key.id}" names another key already')
+        if key.secret in secrets:
+            complaints.add((*path, "secret"), "is another key's already: who sent it, then?")
+        ids[key.id] = index
+        secrets.add(key.secret)
+        for position, name in enumerate(key.stores or ()):
+            if name not in draft.store_names:
+                hint = nearest(name, draft.store_names)
+                complaints.add((*path, "stores", position), f'there is no store "{name}"', hint)
+        if key.stores == ():
+            complaints.add(
+                (*path, "stores"), "covers nothing; name a store, or leave it away for all"
+            )
+
+
+def _worker_keys(draft: Draft) -> tuple[KeySettings, ...]:
+    return () if draft.auth is None else draft.auth.keys
+
+
+def _open_stores(draft: Draft, complaints: Complaints) -> None:
+    """A store without a key is open: on loopback, or where the policy says that it is meant."""
+    if draft.server is None or draft.auth is None or draft.server.auth == "none":
+        return
+    for name, store in draft.stores.items():
+        if any(key.worker_key().may_use(name) for key in draft.auth.keys):
+            continue
+        _open_store(store, draft.server, complaints)
+
+
+def _open_store(store: StoreSettings, server: ServerSettings, complaints: Complaints) -> None:
+    path: Path = ("stores", store.name)
+    address = store.listen or server.listen
+    way_out = f'add [[auth.keys]] with stores = ["{store.name}"], or set server.auth = "none"'
+    if server.auth == "keys":
+        complaints.add(path, f'no key covers it, and server.auth is "keys": {way_out}')
+    elif not address.loopback:
+        complaints.add(path, f"would be open to everyone who reaches {address}: {way_out}")
+    elif store.dialect == "s3":
+        complaints.add(path, f"s3 clients sign what they send, and no key covers it: {way_out}")

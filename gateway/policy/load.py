@@ -1,0 +1,88 @@
+"""From policy files to a checked PolicySet, or to every mistake in them at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from gateway.policy.complaint import Complaints, Mistake, Place, PolicyError
+from gateway.policy.document import PolicySet, RuleSettings, StoreSettings
+from gateway.policy.fit import fit
+from gateway.policy.reachable import check_rules
+from gateway.policy.shape import Draft, shape
+from gateway.policy.source import Source, interpolate, merge, override, parse, read_file
+
+__all__ = ["Mistake", "PolicyError", "load", "loads"]
+
+
+def load(
+    paths: Sequence[Path], *, environ: Mapping[str, str], overrides: Sequence[str] = ()
+) -> PolicySet:
+    """Read policy files as one policy. `overrides` are `section.key=value` texts.
+
+    `environ` is what `${NAME}` is looked up in. Raises `PolicyError` with every mistake found.
+    """
+    source = Source()
+    mistakes: list[Mistake] = []
+    for path in paths:
+        try:
+            merge(source, parse(read_file(path), str(path)))
+        except PolicyError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise PolicyError(mistakes)
+    for assignment in overrides:
+        override(source, assignment)
+    return _checked(source, environ, tuple(paths))
+
+
+def loads(
+    text: str, *, name: str = "policy", environ: Mapping[str, str] = MappingProxyType({})
+) -> PolicySet:
+    """Read a policy from a text. Raises `PolicyError`."""
+    return _checked(parse(text, name), environ, (Path(name),))
+
+
+def _checked(source: Source, environ: Mapping[str, str], paths: tuple[Path, ...]) -> PolicySet:
+    complaints = Complaints(source.places, Place(str(paths[0]) if paths else "policy"))
+    interpolate(source, environ, complaints)
+    draft = shape(source, complaints)
+    fit(draft, complaints)
+    check_rules(draft, complaints)
+    if complaints.mistakes:
+        raise PolicyError(complaints.mistakes)
+    return _policy_set(draft, paths)
+
+
+def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
+    """Put a draft without mistakes together; every section is there."""
+    assert draft.server is not None
+    assert draft.registry is not None
+    assert draft.admin is not None
+    assert draft.limits is not None
+    assert draft.auth is not None
+    rules = tuple(draft.rules.values())
+    return PolicySet(
+        server=draft.server,
+        registry=draft.registry,
+        admin=draft.admin,
+        limits=draft.limits,
+        keys=draft.auth.keys,
+        stores=MappingProxyType(draft.stores),
+        rules=rules,
+        sources=paths,
+        digest=scope_digest(draft.stores, rules),
+    )
+
+
+def scope_digest(stores: Mapping[str, StoreSettings], rules: Sequence[RuleSettings]) -> str:
+    """Digest what derives scopes: two policies of one digest give every resource one scope."""
+    deriving = {
+        "stores": {s.name: [s.type, s.dialect, s.mount] for s in stores.values()},
+        "rules": [[r.store, r.match, r.scope, r.mode] for r in rules],
+    }
+    text = json.dumps(deriving, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
