@@ -40,7 +40,7 @@ stamped() { # stamped FILE DIGEST: the stamp says that this digest is what is in
 }
 
 locked() { # installs exactly what the lock lists, each file by its hash
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps \
         --require-hashes --requirement "$1"
 }
 
@@ -71,7 +71,7 @@ fi
 # The project itself: from this checkout, built with the locked build tools, its dependencies already there.
 project_digest=$(digest pyproject.toml)
 if ! stamped .stamp-project "$project_digest$build_digest"; then
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps \
         --no-build-isolation --no-index --editable .
     echo "$project_digest$build_digest" >"$venv/.stamp-project"
 fi
