@@ -1,0 +1,1 @@
+"""The PostgreSQL store: rows whose fence is checked in the transaction that writes."""

@@ -1,0 +1,129 @@
+"""Owns what a statement's answer means: stale, behind, refused, written (pure, no I/O).
+
+Told apart in this order, all from one answer: an earlier attempt of the same request, the fence,
+the number of rows, the client's condition. Zero rows are not a fence question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.dialects.rows import problems
+from gateway.dialects.rows.etags import ANY, etag_of, judge_read
+from gateway.model.conditions import Conditions
+from gateway.model.mark import Era, Mark
+from gateway.model.problem import Problem
+from gateway.model.reply import NotModified, Rows
+from gateway.model.row_action import InsertRow, RowWrite, SelectRows
+from gateway.model.token import Holder
+from gateway.ports.store import (
+    BehindRegistry,
+    FencedByStore,
+    NotWritten,
+    ReadDone,
+    ReadRefused,
+    ReadResult,
+    WriteResult,
+    Written,
+)
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the client asked for, as far as its answer depends on it."""
+
+    action: RowWrite
+    conditions: Conditions
+    mark: Mark
+    probes_only: bool = False
+
+
+def mark_of(record: Record) -> Mark | None:
+    """Read a fence row; None when the scope has none."""
+    if record["era"] is None:
+        return None
+    holder = record["holder"]
+    return Mark(
+        Era(record["era"]),
+        record["token"],
+        record["burnt"],
+        None if holder is None else Holder(holder),
+    )
+
+
+def judge_write(record: Record, asked: Asked) -> WriteResult:
+    """Turn the answer of a write's statement into its result."""
+    if record.get("prior_rows") is not None:
+        prior = (record["prior_rows"], record["prior_body"], record["prior_etag"])
+        return Written(rows_reply(asked.action, *prior))
+    if not record["ok"]:
+        return judge_fence(mark_of(record), asked.mark)
+    count = record["rows"]
+    if count == 0 and (refusal := _unmet(asked.conditions, asked.action, record["matched"])):
+        return NotWritten(refusal)
+    if asked.probes_only:
+        count = 0
+    if asked.action.single and count != 1:
+        return NotWritten(problems.not_one_row(count))
+    return Written(rows_reply(asked.action, count, record["body"], record["etag"]))
+
+
+def judge_fence(store: Mark | None, ours: Mark) -> WriteResult:
+    """Tell why the fence row did not admit a write under `ours`.
+
+    A row of the same rank that does not admit it is burnt, or is bound to another holder, which
+    is the same: one token in two hands.
+    """
+    if store is None or store.rank < ours.rank:
+        return BehindRegistry(store)
+    if store.rank > ours.rank:
+        return FencedByStore(store)
+    return FencedByStore(store._replace(burnt=True))
+
+
+def _unmet(conditions: Conditions, action: RowWrite, matched: int | None) -> Problem | None:
+    if not conditions:
+        return None
+    if isinstance(action, InsertRow):
+        return problems.precondition_failed("there is a row with this key")
+    if matched:
+        if conditions.if_none_match == ANY:
+            return problems.precondition_failed("there is such a row")
+        return problems.precondition_failed("the row has another version")
+    if conditions.if_match is not None:
+        return problems.precondition_failed("there is no such row")
+    return None
+
+
+def rows_reply(action: RowWrite, count: int, body: str | None, version: str | None) -> Rows:
+    """The reply of a write. A representation that was too long to keep is not given again."""
+    return Rows(
+        json=None if action.returning is None else body,
+        count=count,
+        etag=None if version is None else etag_of(int(version)),
+        inserted=isinstance(action, InsertRow),
+    )
+
+
+def judge_read_rows(
+    record: Record, action: SelectRows, conditions: Conditions, *, exact: bool
+) -> ReadResult:
+    """Turn the answer of a read's statement into its result."""
+    count, version = record["rows"], record["version"]
+    match judge_read(conditions, version if count == 1 else None):
+        case Problem() as problem:
+            return ReadRefused(problem)
+        case NotModified() as known:
+            return ReadDone(known)
+        case None:
+            pass
+    if action.single and count != 1:
+        return ReadRefused(problems.not_one_row(count))
+    etag = None
+    if version is not None and count == 1 and (exact or action.single):
+        etag = etag_of(version)
+    return ReadDone(Rows(json=record["body"], count=count, offset=action.offset, etag=etag))

@@ -1,0 +1,67 @@
+"""Owns the tables as they were last read from the database, and when they are read again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from gateway.dialects.rows import problems
+from gateway.model.catalogue import Catalogue
+from gateway.model.problem import Problem
+from gateway.stores.postgres.catalogue import (
+    CatalogueError,
+    Shape,
+    Shapes,
+    catalogue_query,
+    read_shapes,
+)
+from gateway.stores.postgres.failures import LanesBusy, Unreachable, is_driver_error
+from gateway.stores.postgres.lanes import Lanes
+
+
+class Tables:
+    """The configured tables of one schema. `versions` gives each its version column, or None."""
+
+    def __init__(
+        self, lanes: Lanes, schema: str, versions: Mapping[str, str | None], *, deadline_s: float
+    ) -> None:
+        self._lanes = lanes
+        self._schema = schema
+        self._versions = versions
+        self._deadline_s = deadline_s
+        self._shapes = Shapes(Catalogue({}, schema), {})
+        self._loading = asyncio.Lock()
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tables as dialects see them; empty before `load`."""
+        return self._shapes.catalogue
+
+    def shape(self, table: str) -> Shape | Problem:
+        """One table as SQL, or that there is none."""
+        found = self._shapes.by_name.get(table)
+        return problems.no_table(table, self._schema) if found is None else found
+
+    async def load(self) -> None:
+        """Read the tables. Raises `CatalogueError`, and what a statement raises."""
+        query = catalogue_query(self._schema, self._versions)
+        records = await self._lanes.run(query, deadline_s=self._deadline_s)
+        self._shapes = read_shapes(self._schema, self._versions, records)
+
+    async def reload(self) -> bool:
+        """Read the tables again after a statement did not fit them. True when they differ.
+
+        Many statements may fail at once over one change, so they share one look.
+        """
+        before = self._shapes
+        async with self._loading:
+            if self._shapes is before:
+                try:
+                    await self.load()
+                except (CatalogueError, LanesBusy, Unreachable):
+                    return False
+                except Exception as error:
+                    if not is_driver_error(error):
+                        raise
+                    return False
+        return self._shapes != before

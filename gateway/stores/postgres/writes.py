@@ -1,0 +1,253 @@
+"""Owns the one statement of a write: check, change, record and answer in a single round trip.
+
+The check is a VOLATILE function in a MATERIALIZED CTE: it takes the scope's lock and then reads
+the fence row in a fresh snapshot, and its answer gates the change as a One-Time Filter before any
+row is touched (PostgreSQL manual, 7.8.3 and 38.7).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from gateway.dialects.rows.etags import ANY
+from gateway.model.conditions import Conditions
+from gateway.model.mark import Mark, Scope
+from gateway.model.operation import Operation
+from gateway.model.row_action import DeleteRows, InsertRow, Member, RowWrite, UpdateRows
+from gateway.stores.postgres.catalogue import Shape
+from gateway.stores.postgres.predicates import all_of, column_of, conditions_sql, filters_sql
+from gateway.stores.postgres.sql import NOTHING, Arguments, Sql, Statement, compose, join
+
+MAX_KEPT_BODY_BYTES: Final = 65_536
+"""A longer representation is answered, but not kept for a retry, which then gets none."""
+
+_WRITE: Final = (
+    "WITH f AS MATERIALIZED (SELECT * FROM fencegate.admit({scope}, {era}, {token}, {holder}))"
+    "{prior_cte}, u AS ({change}), "
+    "s AS MATERIALIZED (SELECT count(*) AS rows, {body} AS body, {etag} AS etag FROM u){record} "
+    "SELECT f.ok, f.era, f.token, f.burnt, f.holder, s.rows, s.body, s.etag, "
+    "{matched} AS matched{prior_columns} FROM f CROSS JOIN s{prior_join}"
+)
+_RECORD: Final = (
+    ", w AS (INSERT INTO fencegate.request (write_id, retry, rows, body, etag) "
+    "SELECT {write_id}, {retry}, fencegate.limit_rows(s.rows, {single}, {most}), "
+    "CASE WHEN octet_length(s.body) <= {kept} THEN s.body END, s.etag FROM s WHERE s.rows > 0)"
+)
+_PRIOR: Final = (
+    ", p AS MATERIALIZED (SELECT r.rows, r.body, r.etag FROM fencegate.request AS r "
+    "WHERE r.retry = {retry})"
+)
+_ADMITTED: Final = Sql("(SELECT f.ok FROM f)")
+_NOT_YET: Final = Sql("NOT EXISTS (SELECT FROM p)")
+_NULL_TEXT: Final = Sql("NULL::text")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """What a write is checked against, and the ids it is recorded under."""
+
+    scope: Scope
+    mark: Mark
+    write_id: str
+    retry: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatement:
+    """A write's statement. `probes_only`: it changes nothing, its rows only tell what was found."""
+
+    statement: Statement
+    probes_only: bool = False
+
+
+def retry_digest(operation: Operation, scope: Scope) -> str | None:
+    """Make one text of what all attempts at a request share; None when the client sent no id."""
+    if operation.retry_key is None:
+        return None
+    parts = [
+        scope,
+        operation.token,
+        operation.holder,
+        operation.resource.path,
+        operation.method,
+        operation.retry_key,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def build_write(
+    shape: Shape, action: RowWrite, conditions: Conditions, context: WriteContext, *, exact: bool
+) -> WriteStatement:
+    """Write the statement. Raises `UnknownColumn` for a name that the catalogue lacks."""
+    arguments = Arguments()
+    has_retry = context.retry is not None
+    head = {
+        "scope": arguments.text(context.scope),
+        "era": arguments.number(context.mark.era),
+        "token": arguments.number(context.mark.token),
+        "holder": arguments.text(context.mark.holder),
+    }
+    record = _record_parts(action, context, arguments)
+    admitted = all_of([_ADMITTED, _NOT_YET]) if has_retry else _ADMITTED
+    change, matched = _change(shape, action, conditions, admitted, arguments)
+    probes_only = isinstance(action, UpdateRows) and not action.members
+    text = compose(
+        _WRITE,
+        **head,
+        prior_cte=compose(_PRIOR, retry=record["retry"]) if has_retry else NOTHING,
+        prior_columns=Sql(", p.rows AS prior_rows, p.body AS prior_body, p.etag AS prior_etag")
+        if has_retry
+        else NOTHING,
+        prior_join=Sql(" LEFT JOIN p ON true") if has_retry else NOTHING,
+        change=change,
+        body=_body(action, probes_only),
+        etag=_etag(shape, action, exact or action.single),
+        record=NOTHING if probes_only else compose(_RECORD, **record),
+        matched=matched,
+    )
+    return WriteStatement(arguments.statement(text), probes_only)
+
+
+def _record_parts(action: RowWrite, context: WriteContext, arguments: Arguments) -> dict[str, Sql]:
+    most = None if isinstance(action, InsertRow) else action.max_affected
+    return {
+        "write_id": arguments.text(context.write_id),
+        "retry": arguments.text(context.retry),
+        "single": arguments.truth(action.single),
+        "most": arguments.number(most),
+        "kept": arguments.number(MAX_KEPT_BODY_BYTES),
+    }
+
+
+def _change(
+    shape: Shape,
+    action: RowWrite,
+    conditions: Conditions,
+    admitted: Sql,
+    arguments: Arguments,
+) -> tuple[Sql, Sql]:
+    """The data-modifying part, and a count of the rows that its filters alone find."""
+    if isinstance(action, InsertRow):
+        return _insert(shape, action, conditions, admitted, arguments), Sql("NULL::bigint")
+    filters = filters_sql(shape, action.filters, arguments)
+    where = all_of([admitted, filters, conditions_sql(shape, conditions, arguments)])
+    parts = {"table": shape.name, "where": where, "returning": _returning(shape, action)}
+    match action:
+        case UpdateRows(members=()):
+            change = compose(
+                "SELECT 1 AS one, {v} AS v FROM {table} AS t WHERE {where}",
+                table=shape.name,
+                where=where,
+                v=_version(shape),
+            )
+        case UpdateRows():
+            change = compose(
+                "UPDATE {table} AS t SET {sets} FROM {source} WHERE {where} RETURNING {returning}",
+                sets=_sets(shape, action.members),
+                source=_source(shape, action.members, action.body, arguments),
+                **parts,
+            )
+        case DeleteRows():
+            change = compose(
+                "DELETE FROM {table} AS t WHERE {where} RETURNING {returning}", **parts
+            )
+        case _:
+            assert_never(action)
+    if not conditions:
+        return change, Sql("NULL::bigint")
+    matched = compose(
+        "CASE WHEN s.rows = 0 THEN (SELECT count(*) FROM {table} AS t WHERE {filters}) END",
+        table=shape.name,
+        filters=filters,
+    )
+    return change, matched
+
+
+def _insert(
+    shape: Shape,
+    action: InsertRow,
+    conditions: Conditions,
+    admitted: Sql,
+    arguments: Arguments,
+) -> Sql:
+    members = _settable(shape, action.members)
+    names = [column_of(shape, member.column).name for member in members]
+    values = [compose("b.{name}", name=name) for name in names]
+    if shape.version is not None:
+        names.append(shape.version)
+        values.append(Sql("1"))
+    return compose(
+        "INSERT INTO {table} AS t{columns} SELECT {values} FROM {source} "
+        "WHERE {admitted}{conflict} RETURNING {returning}",
+        table=shape.name,
+        columns=compose(" ({names})", names=join(", ", names)) if names else NOTHING,
+        values=join(", ", values),
+        source=_source(shape, members, action.body, arguments),
+        admitted=admitted,
+        conflict=_conflict(shape) if conditions.if_none_match == ANY else NOTHING,
+        returning=_returning(shape, action),
+    )
+
+
+def _conflict(shape: Shape) -> Sql:
+    return compose(" ON CONFLICT ({key}) DO NOTHING", key=join(", ", shape.key))
+
+
+def _settable(shape: Shape, members: tuple[Member, ...]) -> tuple[Member, ...]:
+    return tuple(member for member in members if member.column != shape.table.version_column)
+
+
+def _sets(shape: Shape, members: tuple[Member, ...]) -> Sql:
+    sets = [
+        compose("{name} = b.{name}", name=column_of(shape, member.column).name)
+        for member in _settable(shape, members)
+    ]
+    if shape.version is not None:
+        sets.append(compose("{name} = coalesce(t.{name}, 0) + 1", name=shape.version))
+    return join(", ", sets)
+
+
+def _source(shape: Shape, members: tuple[Member, ...], body: str, arguments: Arguments) -> Sql:
+    """The request's JSON as one row, typed by the catalogue. Without members: one empty row."""
+    columns = [column_of(shape, member.column) for member in _settable(shape, members)]
+    if not columns:
+        return Sql("(SELECT) AS b")
+    typed = join(", ", (compose("{n} {t}", n=one.name, t=one.record_type) for one in columns))
+    return compose(
+        "json_to_record({body}::json) AS b({typed})", body=arguments.text(body), typed=typed
+    )
+
+
+def row_json(shape: Shape, wanted: tuple[str, ...]) -> Sql:
+    """One row of the alias `t` as JSON, with the columns in the order asked for."""
+    names = wanted or tuple(shape.columns)
+    columns = join(", ", (compose("t.{n}", n=column_of(shape, name).name) for name in names))
+    return compose("(SELECT row_to_json(x) FROM (SELECT {columns}) AS x)", columns=columns)
+
+
+def _version(shape: Shape) -> Sql:
+    if shape.version is None:
+        return Sql("NULL::bigint")
+    return compose("coalesce(t.{version}, 0)::bigint", version=shape.version)
+
+
+def _returning(shape: Shape, action: RowWrite) -> Sql:
+    row = NOTHING
+    if action.returning is not None:
+        row = compose("{row} AS j, ", row=row_json(shape, action.returning))
+    return compose("{row}{version} AS v", row=row, version=_version(shape))
+
+
+def _body(action: RowWrite, probes_only: bool) -> Sql:
+    if action.returning is None:
+        return _NULL_TEXT
+    return Sql("'[]'") if probes_only else Sql("coalesce(json_agg(u.j), '[]')::text")
+
+
+def _etag(shape: Shape, action: RowWrite, wanted: bool) -> Sql:
+    if shape.version is None or isinstance(action, DeleteRows) or not wanted:
+        return _NULL_TEXT
+    return Sql("CASE WHEN count(*) = 1 THEN min(u.v)::text END")
