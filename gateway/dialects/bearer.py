@@ -1,4 +1,4 @@
-"""Bearer tokens of workers: who sends a request (RFC 6750 section 2.1; decisions, "Access")."""
+"""Bearer keys of workers, for the dialects that speak plain HTTP (RFC 6750, section 2.1)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,34 @@ _SCHEME: Final = b"bearer "
 def authenticate(
     fields: list[bytes], keys: Mapping[str, WorkerKey] | None, store: str
 ) -> str | Problem | None:
-    """Find the worker of a request by its Authorization fields.
+    """Tell whose key the request's Authorization fields carry.
 
-    `keys` None means that the store is open: anybody may write, and the worker has no name.
-    Returns the id of the key, or 401 without a valid token, or 403 for a key of other stores.
-    Every key is compared, in constant time, so that the time taken tells nothing.
+    Returns the key's id, or None where authentication is off (`keys` is None). An unknown key is
+    401, one that does not cover the store 403. Every key is compared, in constant time each, so
+    that the time of an answer tells nothing about any of them.
     """
     if keys is None:
         return None
-    if len(fields) != 1 or not fields[0].lower().startswith(_SCHEME):
-        message = "send exactly one field Authorization: Bearer <the worker key's secret>"
-        return Problem(Code.UNAUTHENTICATED, message)
-    sent = fields[0][len(_SCHEME) :].strip(b" ")
+    if len(fields) > 1:
+        return Problem(Code.REQUEST_MALFORMED, "send exactly one Authorization field")
+    secret = _secret(fields[0]) if fields else None
+    if secret is None:
+        return Problem(
+            Code.UNAUTHENTICATED, "send the worker's key as Authorization: Bearer <secret>"
+        )
     found: WorkerKey | None = None
     for key in keys.values():
-        if hmac.compare_digest(sent, key.secret.encode()):
+        if hmac.compare_digest(key.secret.encode(), secret):
             found = key
     if found is None:
-        return Problem(Code.UNAUTHENTICATED, "the bearer token is none of the configured keys")
+        return Problem(Code.UNAUTHENTICATED, "this key is not known; see [[auth.keys]]")
     if not found.may_use(store):
-        message = f'key "{found.id}" may not use the store "{store}"; add it to the key\'s stores'
-        return Problem(Code.ACCESS_DENIED, message)
+        text = f"the key {found.id} does not cover the store {store}; see its `stores`"
+        return Problem(Code.ACCESS_DENIED, text)
     return found.id
+
+
+def _secret(field: bytes) -> bytes | None:
+    if field[: len(_SCHEME)].lower() != _SCHEME:
+        return None
+    return field[len(_SCHEME) :].strip(b" ") or None

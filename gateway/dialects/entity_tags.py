@@ -1,8 +1,4 @@
-"""The condition fields of a request, If-Match and If-None-Match (RFC 9110 section 13.1).
-
-The grammar is strict: a condition that is half understood would let a write pass that its sender
-wanted to be refused.
-"""
+"""The fields If-Match and If-None-Match (RFC 9110, sections 8.8.3, 13.1.1 and 13.1.2)."""
 
 from __future__ import annotations
 
@@ -11,38 +7,41 @@ from typing import Final
 
 from gateway.model.conditions import NO_CONDITIONS, Conditions
 from gateway.model.problem import Code, Problem
-from gateway.ports.dialect import RawFields
 
-# RFC 9110 section 8.8.3: etagc = %x21 / %x23-7E / obs-text. Lists may have empty elements (5.6.1).
-_TAG: Final = r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"'
-_LIST: Final = re.compile(rf"[ \t,]*{_TAG}(?:[ \t]*,(?:[ \t]*{_TAG})?)*[ \t]*")
-_EACH: Final = re.compile(_TAG)
+_TAG: Final = rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*+"'
+_LIST: Final = re.compile(rb"[ \t,]*+(?:" + _TAG + rb"(?:[ \t]*+,[ \t,]*+|[ \t]*+$))*+")
+_ONE: Final = re.compile(_TAG)
 
 
-def entity_tags(values: list[bytes]) -> tuple[str, ...] | None:
-    """Read all lines of one condition field: the tags as sent, or `("*",)`.
+def conditions(if_match: list[bytes], if_none_match: list[bytes]) -> Conditions | Problem:
+    """Read all fields of both names, several lines of one name being one list.
 
-    Raises ValueError when they are not of the grammar. None without a line.
+    If-Match compares strongly, so a weak tag stays in the list as it came and never equals a
+    store's strong one. If-None-Match compares weakly, so its tags lose their `W/`.
     """
-    if not values:
-        return None
-    text = ",".join(value.decode("latin-1") for value in values)
-    if text.strip(" \t") == "*":
-        return ("*",)
-    if not _LIST.fullmatch(text):
-        raise ValueError("expected * or a list of entity tags in double quotes")
-    return tuple(_EACH.findall(text))
-
-
-def parse_conditions(fields: RawFields) -> Conditions | Problem:
-    """Read If-Match and If-None-Match of a request."""
-    found: dict[str, tuple[str, ...] | None] = {}
-    for name in ("if-match", "if-none-match"):
-        values = [value for key, value in fields if key == name.encode()]
-        try:
-            found[name] = entity_tags(values)
-        except ValueError as error:
-            return Problem(Code.REQUEST_MALFORMED, f"{name} cannot be understood: {error}")
-    if not any(tags is not None for tags in found.values()):
+    if not if_match and not if_none_match:
         return NO_CONDITIONS
-    return Conditions(if_match=found["if-match"], if_none_match=found["if-none-match"])
+    match = _tags("If-Match", if_match)
+    if isinstance(match, Problem):
+        return match
+    none_match = _tags("If-None-Match", if_none_match)
+    if isinstance(none_match, Problem):
+        return none_match
+    if none_match is not None:
+        none_match = tuple(tag.removeprefix("W/") for tag in none_match)
+    return Conditions(match, none_match)
+
+
+def _tags(name: str, fields: list[bytes]) -> tuple[str, ...] | Problem | None:
+    if not fields:
+        return None
+    text = b",".join(fields)
+    if text == b"*":
+        return ("*",)
+    tags = tuple(tag.decode("latin-1") for tag in _ONE.findall(text))
+    if not tags or not _LIST.fullmatch(text):
+        return Problem(
+            Code.REQUEST_MALFORMED,
+            f'{name} must be * or a list of entity tags in quotes, such as "abc"',
+        )
+    return tags

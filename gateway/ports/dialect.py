@@ -67,10 +67,11 @@ class Dialect(Protocol):
 
     name: str
 
-    async def parse(self, request: RawRequest) -> Parsed | Problem:
+    async def parse(self, request: RawRequest) -> Parsed | Problem | Reply:
         """Understand a request, or tell what is wrong with it. Authenticates the worker too.
 
-        May read the body where the operation is inside it (rows); never for objects.
+        A `Reply` is the answer to what concerns no store (OPTIONS). May read the body where the
+        operation is inside it (rows); never for objects.
         """
         ...
 
