@@ -99,7 +99,8 @@ def open_body(
 ) -> tuple[Body, int, str | None]:
     """Prepare the body of an upload: (verified body, decoded length, signed hash).
 
-    Raises `RefusedError` for lengths, digests and trailers that are malformed or contradict each other.
+    Raises `RefusedError` for lengths, digests and trailers that are malformed or contradict each
+    other.
     """
     trailer = _announced_trailer(request, form)
     checks = [*_content_md5(request), *_checksum(request, trailer)]

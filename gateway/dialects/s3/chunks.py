@@ -89,7 +89,7 @@ class ChunkDecoder:
         self._trailers: dict[bytes, bytes] = {}
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes off the wire; returns the pieces of the body in them. Raises `RefusedError`."""
+        """Take bytes off the wire; returns the body's pieces in them. Raises `RefusedError`."""
         pieces = []
         at = 0
         while at < len(data):
@@ -105,7 +105,10 @@ class ChunkDecoder:
         return pieces
 
     def finish(self) -> dict[bytes, bytes]:
-        """Hear that the body has ended; returns the trailer. Raises `RefusedError` if it ended early."""
+        """Hear that the body has ended; returns its trailer.
+
+        Raises `RefusedError` if it ended early.
+        """
         if self._state is not _State.END:
             raise refused("IncompleteBody", "the aws-chunked body ended before its last chunk")
         return self._trailers

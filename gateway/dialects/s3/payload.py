@@ -84,8 +84,8 @@ _KNOWN: Final = {form.value: form for form in Payload if form is not Payload.HAS
 def read_payload(text: str | None) -> Payload | None:
     """Name the form of a body; None for one that S3 has and the gateway does not.
 
-    `text` None (nothing was said, with authentication off) is an unsigned body. Raises `RefusedError`
-    for a value that S3 does not have either.
+    `text` None (nothing was said, with authentication off) is an unsigned body. Raises
+    `RefusedError` for a value that S3 does not have either.
     """
     if text is None:
         return Payload.UNSIGNED
