@@ -167,7 +167,7 @@ def test_our_signature_equals_botocores(
     auth = S3SigV4Auth(Credentials(ACCESS, SECRET), "s3", REGION)
     auth._should_sha256_sign_payload = lambda request: not unsigned
     now = datetime.datetime.fromtimestamp(NOW_S, datetime.UTC)
-    with mock.patch("botocore.auth.get_current_datetime", lambda *_, **__: now):
+    with mock.patch("botocore.auth.get_current_datetime", return_value=now):
         auth.add_auth(theirs)
     ours = sign(
         UnsignedRequest(
@@ -188,7 +188,7 @@ def test_a_session_token_is_signed_as_botocore_signs_it() -> None:
     """A store's temporary credentials put their token under the signature."""
     theirs = AWSRequest("GET", "http://h/b/k", headers={"Host": "h"})
     now = datetime.datetime.fromtimestamp(NOW_S, datetime.UTC)
-    with mock.patch("botocore.auth.get_current_datetime", lambda *_, **__: now):
+    with mock.patch("botocore.auth.get_current_datetime", return_value=now):
         S3SigV4Auth(Credentials(ACCESS, SECRET, "tok/en+="), "s3", REGION).add_auth(theirs)
     parts = UnsignedRequest(
         "GET", b"/b/k", b"", [(b"host", b"h")], theirs.headers["X-Amz-Content-SHA256"]
