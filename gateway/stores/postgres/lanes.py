@@ -37,6 +37,12 @@ class Lane:
         """False once the connection is known to be closed."""
         return not self._connection.is_closed()
 
+    @property
+    def backend_pid(self) -> int:
+        """The process that serves this connection, as the server numbers it."""
+        pid: int = self._connection.get_server_pid()
+        return pid
+
     async def run(
         self, statement: Statement, *, deadline_s: float, gate: Gate | None = None
     ) -> list[Mapping[str, Any]] | Problem:

@@ -117,6 +117,7 @@ class PostgresStore:
             Bulkhead(max(1, writing // 2), self._wait_s),
             self._tables,
             self._requests,
+            self._keeping,
             deadline_s=self._deadline_s,
         )
         self._raises = Raises(self._raise_mark)

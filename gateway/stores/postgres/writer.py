@@ -24,6 +24,7 @@ from gateway.stores.postgres.failures import (
     understand,
     unreachable_problem,
 )
+from gateway.stores.postgres.haste import Haste
 from gateway.stores.postgres.lanes import Lane, Lanes
 from gateway.stores.postgres.predicates import UnknownColumn
 from gateway.stores.postgres.requests import Committed, NotFoundOut, Requests
@@ -75,6 +76,7 @@ class Writer:
         bulkhead: Bulkhead,
         tables: Tables,
         requests: Requests,
+        keeping: Lanes,
         *,
         deadline_s: float,
     ) -> None:
@@ -82,6 +84,7 @@ class Writer:
         self._bulkhead = bulkhead
         self._tables = tables
         self._requests = requests
+        self._keeping = keeping
         self._deadline_s = deadline_s
 
     async def write(self, operation: Operation, fence: WriteFence) -> WriteResult:
@@ -104,8 +107,11 @@ class Writer:
 
     async def _run(self, lane: Lane, operation: Operation, fence: WriteFence) -> WriteResult:
         attempt = _Attempt(self._tables, operation, fence)
+        haste = Haste(lane, self._keeping, deadline_s=self._deadline_s)
+        fence.on_haste(haste)
         try:
             ended = await self._try(lane, attempt)
+            await haste.over()
         except BaseException:
             lane.break_off()
             raise
