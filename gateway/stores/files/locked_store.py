@@ -1,0 +1,181 @@
+"""What both layouts of the files store share: the mark under the scope's lock, and their life."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Final
+
+from gateway.model.mark import Mark, Scope
+from gateway.model.operation import Operation
+from gateway.model.problem import Code, Problem
+from gateway.model.version import NotLooked
+from gateway.ports.body import Body, BodyError
+from gateway.ports.store import (
+    Capabilities,
+    NotWritten,
+    ProbeFailed,
+    ReadRefused,
+    ReadResult,
+    WriteFence,
+    WriteResult,
+)
+from gateway.stores.files.changes import DISK_ERRORS
+from gateway.stores.files.durable import make_directories, sync_directory
+from gateway.stores.files.faults import Refusal, disk_problem
+from gateway.stores.files.flocks import FileLock
+from gateway.stores.files.incoming import Incoming
+from gateway.stores.files.scope_locks import ScopeLocks
+from gateway.stores.files.threads import DiskThreads
+
+_GUARANTEE: Final = (
+    "exact, whatever crashes: each write checks the mark and takes effect under its scope's file "
+    "lock, and every raise takes that lock alone; not covered: whoever writes to the files directly"
+)
+
+
+class LockedStore(ABC):
+    """A store on a local directory. Two processes may share the directory; hosts may not."""
+
+    format: str
+
+    def __init__(self, name: str, root: Path, state: Path, lock_timeout_ms: int) -> None:
+        self.name = name
+        self.capabilities = Capabilities(
+            conditions=True, exact=True, settle_ms=0, guarantee=_GUARANTEE
+        )
+        self._root = root
+        self._state = state
+        self._timeout_s = lock_timeout_ms / 1000
+        self._threads = DiskThreads(name)
+        self._scopes = ScopeLocks(state / "scopes", self._threads, self._timeout_s)
+        self._incoming = Incoming(state / "tmp")
+        self._opening = asyncio.Lock()
+        self._is_open = False
+
+    # --- the port -------------------------------------------------------------------------------
+    async def look(self, operation: Operation, scope: Scope) -> NotLooked:
+        """Nothing to see before admission: the check is under the lock (rule 11)."""
+        return NotLooked()
+
+    async def carry(self, scope: Scope, mark: Mark) -> Mark | None:
+        """See `Store.carry`: takes the scope's lock alone, for `lock_timeout_ms` at most."""
+        await self._ready()
+        return await self._scopes.carry(scope, mark)
+
+    async def write(self, operation: Operation, body: Body, fence: WriteFence) -> WriteResult:
+        """See `Store.write`."""
+        try:
+            await self._ready()
+            # A look before the body comes spares its transfer; what counts is read at the end.
+            early = fence.previous_write_id is None
+            refused = await self._scopes.peek(fence.scope, fence.mark) if early else None
+            return refused or await self._write(operation, body, fence)
+        except (BodyError, Refusal) as refusal:
+            return NotWritten(refusal.problem)
+        except DISK_ERRORS as error:
+            return NotWritten(disk_problem(error, self.name))
+
+    async def read(self, operation: Operation) -> ReadResult:
+        """See `Store.read`."""
+        try:
+            await self._ready()
+            return await self._read(operation)
+        except Refusal as refusal:
+            return ReadRefused(refusal.problem)
+        except DISK_ERRORS as error:
+            return ReadRefused(disk_problem(error, self.name))
+
+    async def probe(self) -> Capabilities:
+        """Prove that the directory can be written, synced and locked. Raises `ProbeFailed`."""
+        try:
+            await self._ready()
+            await self._threads.run(self._prove)
+        except Refusal as refusal:
+            raise ProbeFailed(refusal.problem.message) from refusal
+        except DISK_ERRORS as error:
+            raise ProbeFailed(
+                f"{disk_problem(error, self.name).message} (root = {str(self._root)!r})"
+            ) from error
+        return self.capabilities
+
+    async def aclose(self) -> None:
+        """See `Store.aclose`."""
+        if self._is_open:
+            self._is_open = False
+            await self._threads.run(self._close)
+        self._threads.close()
+
+    # --- for the layouts ------------------------------------------------------------------------
+    @abstractmethod
+    async def _write(self, operation: Operation, body: Body, fence: WriteFence) -> WriteResult:
+        """Carry a mutation out. Raises `BodyError`, `Refusal`, OSError, sqlite3.Error."""
+
+    @abstractmethod
+    async def _read(self, operation: Operation) -> ReadResult:
+        """Answer a read. Raises `Refusal`, OSError, sqlite3.Error."""
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open what the layout needs, in a thread."""
+
+    @abstractmethod
+    def _sweep(self, left: Path) -> None:
+        """See to a file that a dead process left among its uploads."""
+
+    def _close(self) -> None:
+        self._incoming.close()
+
+    def _prove(self) -> None:
+        """Prove what the layout rests on, in a thread."""
+        path = self._incoming.directory / "probe"
+        first, second = FileLock(path, exclusive=True), FileLock(path, exclusive=False)
+        try:
+            if not first.try_acquire() or second.try_acquire():
+                raise Refusal(
+                    Problem(
+                        Code.UPSTREAM_FAILED,
+                        f"file locks do not work below the root of store {self.name!r}: two "
+                        "holders got one lock; put the root on a local file system",
+                    )
+                )
+            sync_directory(self._incoming.directory)
+        finally:
+            first.release()
+            second.release()
+            path.unlink(missing_ok=True)
+
+    async def _ready(self) -> None:
+        """Open the store with its first use. Raises `Refusal`, OSError, sqlite3.Error."""
+        if self._is_open:
+            return
+        async with self._opening:
+            if not self._is_open:
+                await self._threads.run(self._open_all)
+                self._is_open = True
+
+    def _open_all(self) -> None:
+        make_directories(self._state)
+        self._check_format()
+        self._open()
+        self._incoming.open(self._sweep)
+
+    def _check_format(self) -> None:
+        path = self._state / "format"
+        wanted = f"fencegate {self.format}\n"
+        if not path.exists():
+            draft = path.with_name(f"format.{os.getpid()}")
+            draft.write_text(wanted)
+            draft.replace(path)
+            sync_directory(self._state)
+        found = path.read_text()
+        if found != wanted:
+            raise Refusal(
+                Problem(
+                    Code.UPSTREAM_FAILED,
+                    f"the root of store {self.name!r} holds {found.strip()!r}, not "
+                    f"{wanted.strip()!r}: give each store a root of its own, and keep its dialect",
+                )
+            )
