@@ -1,0 +1,164 @@
+"""The log: one canonical line a request, and a line for what an operator must know.
+
+JSON, or readable text on a terminal. No credential, no signature, no query ever gets in: a path is
+cut at its query, and foreign texts are redacted (facts: pREST logged credentials).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, assert_never
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+from gateway.model.event import (
+    AnsweredAfterLapse,
+    Drained,
+    DuplicateFound,
+    Event,
+    Faulted,
+    Lapsed,
+    LoopLagged,
+    OutcomeLost,
+    Raised,
+    RegistryCalled,
+    RegistryRegressed,
+    Rejected,
+    RequestFinished,
+    TicketsOpen,
+    UpstreamCalled,
+)
+from gateway.model.mark import Mark
+from gateway.telemetry.log_sink import LogSink
+
+_SECRETS: Final = re.compile(
+    r"(?i)((?:x-amz-)?(?:signature|credential|security-token)\s*[=:]\s*|//[^/@\s:]*:"
+    r"|authorization['\"]?\s*[:=,]\s*b?['\"]?(?:[a-z0-9-]+\s+)?|bearer\s+)[^\s&,'\"@]+"
+)
+_ALWAYS: Final = ("request_id", "store", "dialect", "kind", "outcome", "method", "path", "status")
+_WHEN_KNOWN: Final = (
+    *("scope", "token", "holder", "mark", "code", "worker", "client"),
+    *("bytes_in", "replayed", "retried"),
+)
+
+
+def redacted(text: str) -> str:
+    """Take signatures, credentials and tokens out of a text that somebody else wrote."""
+    return _SECRETS.sub(r"\1***", text)
+
+
+class Log:
+    """An observer that writes lines to a sink. `readable` chooses text instead of JSON."""
+
+    def __init__(self, sink: LogSink, *, readable: bool = False) -> None:
+        self._log = structlog.wrap_logger(
+            _Lines(sink),
+            processors=_processors(readable),
+            wrapper_class=structlog.BoundLogger,
+            cache_logger_on_first_use=True,
+        )
+        self._failing_ops: set[str] = set()
+
+    def note(self, text: str, **fields: object) -> None:
+        """Tell something about the process itself: start, stop, what is served where."""
+        self._log.info(text, **fields)
+
+    def emit(self, event: Event) -> None:
+        """Write the line of one event; most events are for the metrics alone."""
+        match event:
+            case RequestFinished():
+                self._log.info("request", **_request_fields(event))
+            case Raised(store, scope, before, after):
+                fields = {"before": _mark(before), "after": _mark(after)}
+                self._log.info("mark_raised", store=store, scope=scope, **fields)
+            case Drained(scope, seconds, complete):
+                if not complete:
+                    self._log.warning("not_drained", scope=scope, seconds=round(seconds, 3))
+            case OutcomeLost(store, scope, request_id):
+                self._log.warning(
+                    "outcome_unknown", store=store, scope=scope, request_id=request_id
+                )
+            case DuplicateFound(scope, mark):
+                hint = "the issuer of tokens gave one number to two holders"
+                self._log.error("token_duplicate", scope=scope, mark=_mark(mark), hint=hint)
+            case RegistryRegressed(scope, witness, registry):
+                fields = {"witness": _mark(witness), "registry": _mark(registry)}
+                hint = "the registry has forgotten this mark; was it restored from a backup?"
+                self._log.error("registry_regressed", scope=scope, hint=hint, **fields)
+            case AnsweredAfterLapse(store):
+                self._log.warning("answered_after_lapse", store=store)
+            case Lapsed(generation):
+                self._log.warning("membership_lapsed", generation=generation)
+            case Faulted(where, error):
+                self._log.error("fault", where=redacted(where), error=redacted(error))
+            case RegistryCalled(op, seconds, ok):
+                self._registry_called(op, seconds, ok)
+            case Rejected() | TicketsOpen() | UpstreamCalled() | LoopLagged():
+                pass
+            case _:
+                assert_never(event)
+
+    def _registry_called(self, op: str, seconds: float, ok: bool) -> None:
+        """Tell when an operation begins to fail and when it works again, not every failure."""
+        if ok and op in self._failing_ops:
+            self._failing_ops.discard(op)
+            self._log.warning("registry_back", op=op)
+        elif not ok and op not in self._failing_ops:
+            self._failing_ops.add(op)
+            self._log.error("registry_failed", op=op, seconds=round(seconds, 3))
+
+
+def _request_fields(event: RequestFinished) -> dict[str, object]:
+    fields: dict[str, object] = {name: getattr(event, name) for name in _ALWAYS}
+    fields["path"] = event.path.partition("?")[0]
+    fields["ms"] = round(event.seconds * 1000, 3)
+    for name in _WHEN_KNOWN:
+        value = getattr(event, name)
+        if value:
+            fields[name] = value
+    return fields
+
+
+def _mark(mark: Mark) -> dict[str, object]:
+    fields: dict[str, object] = {"era": mark.era, "token": mark.token}
+    if mark.burnt:
+        fields["burnt"] = True
+    if mark.holder is not None:
+        fields["holder"] = mark.holder
+    return fields
+
+
+def _processors(readable: bool) -> list[Processor]:
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="at")
+    return [structlog.processors.add_log_level, stamp, _as_text if readable else _as_json]
+
+
+def _as_json(_logger: Any, _method: str, fields: EventDict) -> str:
+    """One JSON object; what a reader looks for first stands first."""
+    first = {name: fields.pop(name) for name in ("at", "level", "event")}
+    return json.dumps({**first, **fields}, default=str, separators=(",", ":"))
+
+
+def _as_text(_logger: Any, _method: str, fields: EventDict) -> str:
+    """One line for a person. Control characters of a client must not reach the terminal."""
+    at, level = str(fields.pop("at")), fields.pop("level")
+    event = fields.pop("event")
+    level = "" if level == "info" else f"{level.upper()} "
+    known = " ".join(f"{name}={value}" for name, value in fields.items())
+    line = f"{at[11:23]}  {level}{event}  {known}".rstrip()
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+class _Lines:
+    """What structlog calls: every level ends as a line in the sink."""
+
+    def __init__(self, sink: LogSink) -> None:
+        write: Callable[[bytes], None] = sink.write
+
+        def line(text: str) -> None:
+            write(text.encode("utf-8", "backslashreplace") + b"\n")
+
+        self.info = self.warning = self.error = line
