@@ -30,13 +30,12 @@ NO_GUARD = Guard()
 
 
 class Mismatch(Enum):
-    """Why the client's own condition cannot be carried by the write."""
+    """Why the client's own condition refuses the write."""
 
-    DIFFERENT = auto()  # If-Match names another version (or a list, or a weak tag)
+    DIFFERENT = auto()  # If-Match names other versions, or a weak tag
     ABSENT = auto()  # If-Match, and there is no object
-    EXISTS = auto()  # If-None-Match: *, and there is an object
-    BOTH = auto()  # If-Match and If-None-Match together
-    UNSUPPORTED = auto()  # a form of condition that a conditional write does not have
+    EXISTS = auto()  # If-None-Match, and it is there
+    UNSUPPORTED = auto()  # more than one condition, and no version to compare with
 
 
 def bare(etag: str) -> str:
@@ -49,50 +48,44 @@ def same_version(one: str, other: str) -> bool:
     return not one.startswith("W/") and bare(one) == bare(other)
 
 
-def guard_put(client: Conditions, looked: Look) -> Guard | Mismatch:
-    """Combine the client's condition on a PUT with the version that was looked at."""
-    if client.if_match is not None and client.if_none_match is not None:
-        return Mismatch.BOTH
-    if client.if_none_match is not None and client.if_none_match != ("*",):
-        return Mismatch.UNSUPPORTED
+def guard(client: Conditions, looked: Look) -> Guard | Mismatch:
+    """Combine the client's condition with the version that was looked at (RFC 9110, 13.2.2).
+
+    What holds for that version is carried as the one condition on it. Without a look the client's
+    own condition is carried, where it is a single one.
+    """
     match looked:
         case NotLooked():
-            return Mismatch.UNSUPPORTED if client else NO_GUARD
+            return _carried(client)
         case Absent():
             return Mismatch.ABSENT if client.if_match is not None else Guard(if_none_match=True)
         case Present(etag):
-            if client.if_none_match is not None:
-                return Mismatch.EXISTS
-            return _match(client.if_match, etag)
+            return _of_present(client, etag)
         case _:
             assert_never(looked)
 
 
-def guard_delete(client: Conditions, looked: Look) -> Guard | Mismatch:
-    """The same for a DELETE, which has no If-None-Match (S3 API reference, DeleteObject).
-
-    For an object that is not there the answer is no guard: there is nothing to match.
-    """
-    if client.if_none_match is not None:
-        return Mismatch.UNSUPPORTED
-    match looked:
-        case NotLooked():
-            return Mismatch.UNSUPPORTED if client else NO_GUARD
-        case Absent():
-            return NO_GUARD if client.if_match is None else Mismatch.ABSENT
-        case Present(etag):
-            return _match(client.if_match, etag)
-        case _:
-            assert_never(looked)
-
-
-def _match(asked: tuple[str, ...] | None, etag: str) -> Guard | Mismatch:
-    if asked is None or asked == ("*",):
-        return Guard(if_match=etag)
-    # Stores compare the whole field as one string, so a list never matches there either.
-    if len(asked) != 1 or not same_version(asked[0], etag):
+def _of_present(client: Conditions, etag: str) -> Guard | Mismatch:
+    wanted, unwanted = client.if_match, client.if_none_match
+    if wanted is not None and wanted != ("*",) and not any(same_version(t, etag) for t in wanted):
         return Mismatch.DIFFERENT
+    if unwanted is not None and (
+        unwanted == ("*",) or any(bare(t.removeprefix("W/")) == bare(etag) for t in unwanted)
+    ):
+        return Mismatch.EXISTS
     return Guard(if_match=etag)
+
+
+def _carried(client: Conditions) -> Guard | Mismatch:
+    match client:
+        case Conditions(if_match=None, if_none_match=None):
+            return NO_GUARD
+        case Conditions(if_match=(tag,), if_none_match=None):
+            return Guard(if_match=tag)
+        case Conditions(if_match=None, if_none_match=("*",)):
+            return Guard(if_none_match=True)
+        case _:
+            return Mismatch.UNSUPPORTED
 
 
 class Cause(Enum):
@@ -108,10 +101,13 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent: under which mark, which write, over which version, on which condition."""
+    """What was sent: under which mark, over which version, on which condition of the client.
+
+    `write_ids`: this write's, and that of an earlier attempt of the same request.
+    """
 
     mark: Mark
-    write_id: str
+    write_ids: tuple[str, ...]
     looked: Look
     client: Conditions
 
@@ -129,11 +125,11 @@ def witness_mark(stamp: Stamp) -> Mark:
 def judge_refused(sent: Sent, now: Look) -> Cause:
     """The store said that the condition failed, so this attempt certainly did not take effect.
 
-    An earlier attempt of the same write may have (its answer was lost on the way): then our
-    write id is in the object.
+    An earlier attempt of the same request may have (its answer was lost): then its write id is in
+    the object.
     """
     stamp = now.stamp if isinstance(now, Present) else None
-    if stamp is not None and stamp.write_id == sent.write_id:
+    if stamp is not None and stamp.write_id in sent.write_ids:
         return Cause.OWN
     if stands_above(stamp, sent.mark):
         return Cause.FENCED
@@ -149,7 +145,7 @@ def judge_lost(sent: Sent, now: Look) -> Cause:
     for a moment. Both stay unclear.
     """
     stamp = now.stamp if isinstance(now, Present) else None
-    if stamp is not None and stamp.write_id == sent.write_id:
+    if stamp is not None and stamp.write_id in sent.write_ids:
         return Cause.OWN
     return Cause.UNCLEAR
 
