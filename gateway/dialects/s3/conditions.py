@@ -37,12 +37,18 @@ def write_conditions(request: RawRequest) -> Conditions:
 
 
 def read_conditions(request: RawRequest) -> Conditions:
-    """Read the entity-tag conditions of GET and HEAD, lists included. Raises `RefusedError`."""
+    """Read the entity-tag conditions of GET and HEAD, lists included. Raises `RefusedError`.
+
+    If-None-Match compares weakly (RFC 9110 section 13.1.2), so its tags lose their `W/`.
+    """
     match = one_value(request, b"if-match")
     none_match = one_value(request, b"if-none-match")
     if match is None and none_match is None:
         return NO_CONDITIONS
-    return Conditions(if_match=_tags(match), if_none_match=_tags(none_match))
+    unlike = _tags(none_match)
+    if unlike is not None:
+        unlike = tuple(tag.removeprefix("W/") for tag in unlike)
+    return Conditions(if_match=_tags(match), if_none_match=unlike)
 
 
 def _unsupported(request: RawRequest, what: str) -> RefusedError:
