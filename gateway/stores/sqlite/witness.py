@@ -1,0 +1,105 @@
+"""The store's own witness: fence rows, and the requests that were written under them.
+
+Both are read and written in the transaction that writes the rows (protocol, rule 11), so that
+no other order of check and write is possible.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from typing import Final
+
+from gateway.model.mark import Era, Mark, Scope
+from gateway.model.operation import Operation
+from gateway.model.reply import Rows
+from gateway.model.token import Holder
+from gateway.ports.store import BehindRegistry, FencedByStore, WriteFence
+
+MAX_REPLY_CHARS: Final = 262_144
+"""A longer representation is not kept: the replay of its request then answers as minimal."""
+MAX_REQUESTS: Final = 10_000
+_PRUNE_EVERY: Final = 256
+
+_MARK: Final = "SELECT era, token, burnt, holder FROM fencegate_fence WHERE scope = ?"
+_RAISE: Final = (
+    "INSERT INTO fencegate_fence(scope, era, token, burnt, holder) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (scope) DO UPDATE SET era = excluded.era, token = excluded.token,"
+    " burnt = excluded.burnt, holder = excluded.holder"
+)
+_RECORD: Final = "INSERT INTO fencegate_request(write_id, retry, reply) VALUES (?, ?, ?)"
+_FIND_WRITE: Final = "SELECT reply FROM fencegate_request WHERE write_id = ?"
+_FIND_RETRY: Final = "SELECT reply FROM fencegate_request WHERE retry = ?"
+_PRUNE: Final = "DELETE FROM fencegate_request WHERE seq <= ?"
+
+
+def mark_of(connection: sqlite3.Connection, scope: Scope) -> Mark | None:
+    """The mark that this database has committed for the scope."""
+    row = connection.execute(_MARK, (scope,)).fetchone()
+    if row is None:
+        return None
+    era, token, burnt, holder = row
+    return Mark(Era(era), token, bool(burnt), None if holder is None else Holder(holder))
+
+
+def judge(
+    connection: sqlite3.Connection, fence: WriteFence
+) -> FencedByStore | BehindRegistry | None:
+    """Compare the fence row with the mark the write was admitted under. None: it may write."""
+    mark = mark_of(connection, fence.scope)
+    if mark is None or mark.rank < fence.mark.rank:
+        return BehindRegistry(mark)
+    return FencedByStore(mark) if mark.rank > fence.mark.rank else None
+
+
+def carry(connection: sqlite3.Connection, scope: Scope, mark: Mark) -> Mark | None:
+    """Raise the fence row to the mark; never lower it. Returns the row's mark when it is above."""
+    found = mark_of(connection, scope)
+    if found is not None and found.rank > mark.rank:
+        return found
+    if found is None or found.rank < mark.rank:
+        row = (scope, mark.era, mark.token, int(mark.burnt), mark.holder)
+        connection.execute(_RAISE, row)
+    return None
+
+
+def recall(connection: sqlite3.Connection, operation: Operation, fence: WriteFence) -> Rows | None:
+    """The reply of an earlier attempt of the same logical request, if one was written."""
+    found = None
+    if fence.previous_write_id is not None:
+        found = connection.execute(_FIND_WRITE, (fence.previous_write_id,)).fetchone()
+    if found is None and operation.retry_key is not None:
+        found = connection.execute(_FIND_RETRY, (_retry_digest(operation, fence),)).fetchone()
+    return None if found is None else _reply_of(found[0])
+
+
+def record(
+    connection: sqlite3.Connection, operation: Operation, fence: WriteFence, reply: Rows
+) -> None:
+    """Keep what was answered, so that a lost answer can be found and a retry recognised."""
+    kept = None if reply.json is None or len(reply.json) > MAX_REPLY_CHARS else reply.json
+    text = json.dumps([kept, reply.count, reply.etag, reply.inserted])
+    retry = None if operation.retry_key is None else _retry_digest(operation, fence)
+    seq = connection.execute(_RECORD, (fence.write_id, retry, text)).lastrowid or 0
+    if seq % _PRUNE_EVERY == 0:
+        connection.execute(_PRUNE, (seq - MAX_REQUESTS,))
+
+
+def _reply_of(text: str) -> Rows:
+    body, count, etag, inserted = json.loads(text)
+    return Rows(json=body, count=count, etag=etag, inserted=inserted)
+
+
+def _retry_digest(operation: Operation, fence: WriteFence) -> str:
+    """What makes two requests the same one (decisions, "Replays")."""
+    parts = (
+        fence.scope,
+        fence.mark.era,
+        operation.token,
+        operation.holder,
+        operation.resource.path,
+        operation.method,
+        operation.retry_key,
+    )
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
