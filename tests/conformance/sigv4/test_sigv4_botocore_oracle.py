@@ -184,6 +184,24 @@ def test_our_signature_equals_botocores(
     assert dict(ours)[b"authorization"].decode() == theirs.headers["Authorization"]
 
 
+def test_what_hops_may_change_is_not_signed() -> None:
+    """Fields that a proxy or the HTTP library rewrites are left out, as botocore leaves them."""
+    hops = {
+        "Expect": "100-continue",
+        "User-Agent": "me/1",
+        "Transfer-Encoding": "chunked",
+        "X-Amzn-Trace-Id": "Root=1",
+    }
+    theirs = AWSRequest("GET", "http://h/b/k", headers={"Host": "h", **hops})
+    now = datetime.datetime.fromtimestamp(NOW_S, datetime.UTC)
+    with mock.patch("botocore.auth.get_current_datetime", return_value=now):
+        S3SigV4Auth(Credentials(ACCESS, SECRET), "s3", REGION).add_auth(theirs)
+    fields = [(b"host", b"h"), *((n.lower().encode(), v.encode()) for n, v in hops.items())]
+    parts = UnsignedRequest("GET", b"/b/k", b"", fields, theirs.headers["X-Amz-Content-SHA256"])
+    ours = dict(sign(parts, AccessKey(ACCESS, SECRET), REGION, NOW_S))
+    assert ours[b"authorization"].decode() == theirs.headers["Authorization"]
+
+
 def test_a_session_token_is_signed_as_botocore_signs_it() -> None:
     """A store's temporary credentials put their token under the signature."""
     theirs = AWSRequest("GET", "http://h/b/k", headers={"Host": "h"})

@@ -24,7 +24,7 @@ from gateway.dialects.s3.sigv4 import (
     signature,
     string_to_sign,
 )
-from gateway.model.problem import Problem
+from gateway.model.problem import Code, Problem
 from gateway.ports.dialect import Parsed, RawRequest
 from tests.unit.dialects.s3.s3_requests import (
     ACCESS,
@@ -215,6 +215,29 @@ async def test_a_host_that_is_not_signed_is_refused() -> None:
     answer = await problem(request)
     assert (answer.native, answer.status) == ("AccessDenied", 403)
     assert "host" in answer.message
+
+
+async def test_a_request_without_a_host_is_refused() -> None:
+    """What was signed for no host was signed for any."""
+    request = signed("GET", b"/bucket/k")
+    request = without(changed(request, b"authorization", swap(b"host;", b"")), b"host")
+    assert (await problem(request)).native == "AccessDenied"
+
+
+STREAMING = (
+    "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+)
+
+
+@pytest.mark.parametrize("payload", STREAMING)
+async def test_a_presigned_upload_has_no_chunks(payload: str) -> None:
+    """A presigned URL is no seed for a chain, and its unsigned trailer could be anybody's: 501."""
+    field = (b"x-amz-content-sha256", payload.encode())
+    names = b"host;x-amz-content-sha256"
+    request = presigned(method="PUT", fields=(field,), signed_names=names, payload=payload.encode())
+    assert (await problem(request)).code is Code.NOT_FENCED
 
 
 async def test_fence_fields_need_no_signature_and_may_have_one() -> None:

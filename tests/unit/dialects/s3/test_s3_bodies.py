@@ -316,6 +316,10 @@ BAD_FRAMES = {
     ),
     "a bare line feed": (FRAMES.replace(b"\r\n", b"\n", 1), "InvalidRequest"),
     "a bare carriage return": (FRAMES.replace(b"\r\n", b"\r\r\n", 1), "InvalidRequest"),
+    "data with more than CRLF behind it": (
+        FRAMES.replace(b"dog\r\n0", b"dogxx\r\n0"),
+        "InvalidRequest",
+    ),
     "data without CRLF": (FRAMES.replace(b"dog\r\n0", b"dog0"), "InvalidRequest"),
     "a line without end": (b"a" * 300, "InvalidRequest"),
     "no trailer": (plain_frames([DATA]), "MalformedTrailerError"),
@@ -351,6 +355,13 @@ async def test_bad_framing_never_ends(case: str) -> None:
     frames, native = BAD_FRAMES[case]
     answer = await refused_body(await parsed(upload(UNSIGNED_TRAILER, frames)))
     assert answer[:2] == (native, 400)
+
+
+@pytest.mark.parametrize("frames", [[DATA + b"x"], [DATA, b"x"]], ids=["one", "two"])
+async def test_no_more_is_given_out_than_was_announced(frames: list[bytes]) -> None:
+    """A store that was told a length never gets a byte beyond it."""
+    _, _, seen = await refused_body(await parsed(upload(UNSIGNED_TRAILER, plain_frames(frames))))
+    assert len(seen) <= len(DATA)
 
 
 @settings(max_examples=150, deadline=None)

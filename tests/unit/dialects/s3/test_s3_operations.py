@@ -214,6 +214,20 @@ async def test_asymmetric_chunk_signatures_are_not_fenced() -> None:
     assert (await problem(request)).code is Code.NOT_FENCED
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+@pytest.mark.parametrize("payload", [word for word, form in WORDS.items() if form.chunked])
+async def test_the_table_is_asked(method: str, payload: str) -> None:
+    """A cell that the table refuses is 501 through the whole parser too."""
+    assert (await problem(signed(method, b"/bucket/k", payload=payload))).code is Code.NOT_FENCED
+
+
+@pytest.mark.parametrize("field", [b"x-amz-meta-a", b"x-amz-acl", b"x-amz-date"])
+def test_a_vendor_field_twice_is_refused(field: bytes) -> None:
+    """Which of two would count is for nobody to guess."""
+    with pytest.raises(RefusedError):
+        classify("PUT", OBJECT, [], [field, field])
+
+
 @pytest.mark.parametrize("method, path", [("GET", b"/bucket/k"), ("DELETE", b"/bucket/k")])
 async def test_what_takes_no_body_refuses_one(method: str, path: bytes) -> None:
     """A body that nobody would read or verify is refused; an announced empty one is none."""
