@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from gateway.dialects.bearer import authenticate
-from gateway.dialects.entity_tags import parse_conditions
+from gateway.dialects.entity_tags import conditions
 from gateway.dialects.fence_fields import fence_fields
 from gateway.dialects.rows.accept import check_body_type, wants_single
 from gateway.dialects.rows.canonical import escaped
@@ -87,11 +87,11 @@ class RowsDialect:
         fence = fence_fields(request.fields)
         if isinstance(fence, Problem):
             return fence
-        conditions = parse_conditions(request.fields)
-        if isinstance(conditions, Problem):
-            return conditions
+        wanted = conditions(request.values(b"if-match"), request.values(b"if-none-match"))
+        if isinstance(wanted, Problem):
+            return wanted
         try:
-            return await self._understand(request, worker, fence, conditions)
+            return await self._understand(request, worker, fence, wanted)
         except (RequestError, BodyError) as error:
             return error.problem
 
@@ -106,7 +106,7 @@ class RowsDialect:
         request: RawRequest,
         worker: str | None,
         fence: tuple[Token | None, Holder | None],
-        conditions: Conditions,
+        wanted: Conditions,
     ) -> Parsed:
         _check_method(request.method)
         table = self._table(request)
@@ -116,7 +116,7 @@ class RowsDialect:
         body = await self._body(request)
         asked = Asked(request.method, table, query, preferences, single, body)
         action, key = action_of(asked)
-        check_conditions(request.method, conditions, table, pinned=key is not None, single=single)
+        check_conditions(request.method, wanted, table, pinned=key is not None, single=single)
         path = escaped(table.name) if key is None else f"{escaped(table.name)}/{key}"
         default_kind = Kind.READ if key is not None or single else Kind.LIST
         operation = Operation(
@@ -127,7 +127,7 @@ class RowsDialect:
             action=action,
             token=fence[0],
             holder=fence[1],
-            conditions=conditions,
+            conditions=wanted,
             retry_key=_retry_key(request.values(b"idempotency-key")),
             request_id=request.request_id,
             worker=worker,
