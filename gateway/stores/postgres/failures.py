@@ -21,7 +21,13 @@ _CATALOGUE_MOVED = frozenset({"42P01", "42703", "42704", "42804", "42883", "3F00
 _STATEMENT_GONE = frozenset({"26000", "0A000"})
 """A prepared statement that the server has dropped, or whose result type a DDL has changed."""
 
-_DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+_DRIVER_ERRORS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # raised when the server said goodbye while nobody listened
+    OSError,
+    TimeoutError,
+)
 
 
 class Way(Enum):

@@ -6,10 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import asyncpg
 import pytest
 
+from gateway.model.mark import Scope
 from gateway.stores.postgres.store import PostgresStore
 from tests.conformance.postgres.journal import CommitJournal
+from tests.conformance.postgres.requests import mark_at
+from tests.conformance.postgres.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +53,36 @@ async def journal(postgres_dsn: str) -> AsyncIterator[CommitJournal]:
     started = await CommitJournal.start(postgres_dsn)
     yield started
     await started.aclose()
+
+
+@pytest.fixture
+async def wire(postgres_dsn: str) -> AsyncIterator[tuple[Wire, str]]:
+    """A wire to the test's database, and the DSN through it."""
+    started, dsn = await Wire.start(postgres_dsn)
+    yield started, dsn
+    await started.aclose()
+
+
+@pytest.fixture
+async def raw(postgres_dsn: str) -> AsyncIterator[Any]:
+    """A plain connection to the test's database: another client, which knows of no gateway."""
+    connection = await asyncpg.connect(postgres_dsn)
+    yield connection
+    await connection.close()
+
+
+JOBS = """
+CREATE TABLE jobs (
+    id integer PRIMARY KEY, name text NOT NULL DEFAULT '', state text, version integer NOT NULL
+);
+INSERT INTO jobs SELECT g, 'job ' || g, 'new', 1 FROM generate_series(1, 5) AS g;
+"""
+
+
+@pytest.fixture
+async def jobs(raw: Any, open_store: OpenStore) -> PostgresStore:
+    """A store with five jobs, whose scope `jobs` is at token 1."""
+    await raw.execute(JOBS)
+    store = await open_store({"jobs": "version"})
+    await store.carry(Scope("jobs"), mark_at(1))
+    return store

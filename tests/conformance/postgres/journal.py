@@ -9,7 +9,9 @@ from typing import Any, Self
 
 import asyncpg
 
-_CHANGE = re.compile(r"table (?P<table>\S+): (?P<verb>INSERT|UPDATE|DELETE):(?P<columns>.*)", re.S)
+_CHANGE = re.compile(
+    r"table (?P<table>\S+): (?P<verb>INSERT|UPDATE|DELETE):(?P<columns>.*)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,7 @@ class CommitJournal:
         connection = await asyncpg.connect(dsn)
         slot = f"journal_{uuid.uuid4().hex[:12]}"
         await connection.execute(
-            "SELECT pg_create_logical_replication_slot($1, 'test_decoding')".replace(
-                "$1", f"'{slot}'"
-            )
+            "SELECT pg_create_logical_replication_slot($1, 'test_decoding')", slot
         )
         return cls(connection, slot)
 
