@@ -186,16 +186,18 @@ def _content_md5(request: RawRequest) -> list[Check]:
 
 
 def _checksum(request: RawRequest, trailer: bytes | None) -> list[Check]:
-    sent = sorted(name for name in CHECKSUM_FIELDS if request.values(name))
+    sent = [field for field in request.fields if field[0] in CHECKSUM_FIELDS]
     if len(sent) + (trailer is not None) > 1:
         raise refused("InvalidRequest", "send one x-amz-checksum- field or trailer, not several")
-    checks = []
-    for name in [*sent, *([trailer] if trailer is not None else [])]:
-        digest = NEW_DIGEST[name.removeprefix(_CHECKSUM_PREFIX).decode()]()
-        text = one_value(request, name)
-        expected = None if text is None else _decoded(name, text, digest)
-        checks.append(Check(name, digest, expected, "BadDigest"))
-    return checks
+    if sent:
+        name, text = sent[0][0], sent[0][1].strip(b" \t")
+        digest = _new_digest(name)
+        return [Check(name, digest, _decoded(name, text, digest), "BadDigest")]
+    return [] if trailer is None else [Check(trailer, _new_digest(trailer), None, "BadDigest")]
+
+
+def _new_digest(field: bytes) -> Digest:
+    return NEW_DIGEST[field.removeprefix(_CHECKSUM_PREFIX).decode()]()
 
 
 def _decoded(name: bytes, text: bytes, digest: Digest) -> bytes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.s3.bodies import one_value
 from gateway.dialects.s3.operations import STORED_VENDOR_FIELDS, USER_METADATA
 from gateway.dialects.s3.refused import refused
 from gateway.model.object_action import Fields
@@ -17,33 +16,36 @@ from gateway.ports.dialect import RawRequest
 MAX_USER_METADATA_BYTES: Final = 2048
 
 _STAMP_FIELD: Final = USER_METADATA + METADATA_NAME.encode()
-_PLAIN_FIELDS: Final = (
-    b"content-type",
-    b"content-disposition",
-    b"content-language",
-    b"cache-control",
-    b"expires",
+_PLAIN_FIELDS: Final = frozenset(
+    {
+        b"content-type",
+        b"content-disposition",
+        b"content-language",
+        b"cache-control",
+        b"expires",
+    }
 )
 
 
 def stored_fields(request: RawRequest) -> Fields:
-    """Pick the fields to store, in a fixed order for the standard ones. Raises `RefusedError`."""
-    picked: list[tuple[str, str]] = []
-    for name in _PLAIN_FIELDS:
-        value = one_value(request, name)
-        if value is not None:
-            picked.append((name.decode(), value.decode("latin-1")))
-    picked.extend(_content_encoding(request))
+    """Pick the fields to store, in the order they came. Raises `RefusedError`."""
+    picked = _content_encoding(request)
+    plain: set[bytes] = set()
     size = 0
     for name, value in request.fields:
+        if name.startswith(USER_METADATA):
+            size += len(name) - len(USER_METADATA) + len(value)
+        elif name in _PLAIN_FIELDS:
+            if name in plain:
+                raise refused("InvalidRequest", f"{name.decode()} was sent more than once")
+            plain.add(name)
+        elif name not in STORED_VENDOR_FIELDS:
+            continue
         if name == _STAMP_FIELD:
             raise refused(
                 "InvalidArgument", f"the metadata name {METADATA_NAME!r} is the gateway's own"
             )
-        if name.startswith(USER_METADATA):
-            size += len(name) - len(USER_METADATA) + len(value)
-        if name.startswith(USER_METADATA) or name in STORED_VENDOR_FIELDS:
-            picked.append((name.decode("latin-1"), value.strip(b" \t").decode("latin-1")))
+        picked.append((name.decode("latin-1"), value.strip(b" \t").decode("latin-1")))
     if size > MAX_USER_METADATA_BYTES:
         raise refused(
             "MetadataTooLarge", f"user metadata has at most {MAX_USER_METADATA_BYTES} bytes"
