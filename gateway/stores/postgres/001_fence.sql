@@ -98,7 +98,7 @@ BEGIN
         burnt = EXCLUDED.burnt OR ((f.era, f.token) = (EXCLUDED.era, EXCLUDED.token)
             AND f.holder IS NOT NULL AND EXCLUDED.holder IS NOT NULL
             AND f.holder <> EXCLUDED.holder),
-        holder = CASE WHEN (f.era, f.token) = (EXCLUDED.era, EXCLUDED.token)
+        holder = CASE WHEN (f.era, f.token, f.burnt) = (EXCLUDED.era, EXCLUDED.token, EXCLUDED.burnt)
             THEN coalesce(f.holder, EXCLUDED.holder) ELSE EXCLUDED.holder END,
         updated_at = now()
     WHERE (f.era, f.token, f.burnt) < (EXCLUDED.era, EXCLUDED.token, EXCLUDED.burnt)

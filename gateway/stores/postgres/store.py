@@ -114,7 +114,7 @@ class PostgresStore:
         )
         self._writer = Writer(
             self._writing,
-            Bulkhead(max(1, writing // 2), self._wait_s),
+            Bulkhead(max(1, writing * 2 // 3), self._wait_s),
             self._tables,
             self._requests,
             self._keeping,

@@ -40,6 +40,8 @@ _PRIOR: Final = (
     ", p AS MATERIALIZED (SELECT r.rows, r.body, r.etag FROM fencegate.request AS r "
     "WHERE r.retry = {retry})"
 )
+_PRIOR_COLUMNS: Final = Sql(", p.rows AS prior_rows, p.body AS prior_body, p.etag AS prior_etag")
+_PRIOR_JOIN: Final = Sql(" LEFT JOIN p ON true")
 _ADMITTED: Final = Sql("(SELECT f.ok FROM f)")
 _NOT_YET: Final = Sql("NOT EXISTS (SELECT FROM p)")
 _NULL_TEXT: Final = Sql("NULL::text")
@@ -83,43 +85,47 @@ def build_write(
 ) -> WriteStatement:
     """Write the statement. Raises `UnknownColumn` for a name that the catalogue lacks."""
     arguments = Arguments()
-    has_retry = context.retry is not None
     head = {
         "scope": arguments.text(context.scope),
         "era": arguments.number(context.mark.era),
         "token": arguments.number(context.mark.token),
         "holder": arguments.text(context.mark.holder),
     }
-    record = _record_parts(action, context, arguments)
-    admitted = all_of([_ADMITTED, _NOT_YET]) if has_retry else _ADMITTED
+    prior = _prior(context, arguments)
+    admitted = _ADMITTED if prior is None else all_of([_ADMITTED, _NOT_YET])
     change, matched = _change(shape, action, conditions, admitted, arguments)
     probes_only = isinstance(action, UpdateRows) and not action.members
     text = compose(
         _WRITE,
         **head,
-        prior_cte=compose(_PRIOR, retry=record["retry"]) if has_retry else NOTHING,
-        prior_columns=Sql(", p.rows AS prior_rows, p.body AS prior_body, p.etag AS prior_etag")
-        if has_retry
-        else NOTHING,
-        prior_join=Sql(" LEFT JOIN p ON true") if has_retry else NOTHING,
+        prior_cte=NOTHING if prior is None else prior,
+        prior_columns=NOTHING if prior is None else _PRIOR_COLUMNS,
+        prior_join=NOTHING if prior is None else _PRIOR_JOIN,
         change=change,
         body=_body(action, probes_only),
         etag=_etag(shape, action, exact or action.single),
-        record=NOTHING if probes_only else compose(_RECORD, **record),
+        record=NOTHING if probes_only else _record(action, context, arguments),
         matched=matched,
     )
     return WriteStatement(arguments.statement(text), probes_only)
 
 
-def _record_parts(action: RowWrite, context: WriteContext, arguments: Arguments) -> dict[str, Sql]:
+def _prior(context: WriteContext, arguments: Arguments) -> Sql | None:
+    if context.retry is None:
+        return None
+    return compose(_PRIOR, retry=arguments.text(context.retry))
+
+
+def _record(action: RowWrite, context: WriteContext, arguments: Arguments) -> Sql:
     most = None if isinstance(action, InsertRow) else action.max_affected
-    return {
-        "write_id": arguments.text(context.write_id),
-        "retry": arguments.text(context.retry),
-        "single": arguments.truth(action.single),
-        "most": arguments.number(most),
-        "kept": arguments.number(MAX_KEPT_BODY_BYTES),
-    }
+    return compose(
+        _RECORD,
+        write_id=arguments.text(context.write_id),
+        retry=arguments.text(context.retry),
+        single=arguments.truth(action.single),
+        most=arguments.number(most),
+        kept=arguments.number(MAX_KEPT_BODY_BYTES),
+    )
 
 
 def _change(

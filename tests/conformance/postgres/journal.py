@@ -16,7 +16,10 @@ _CHANGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One changed row. `columns` is test_decoding's text: `name[type]:value` pairs."""
+    """One changed row. `columns` is test_decoding's text: `name[type]:value` pairs.
+
+    They are those of the new row; of a deleted row as much as its replica identity shows.
+    """
 
     table: str
     verb: str
@@ -68,7 +71,8 @@ class CommitJournal:
             if data.startswith("BEGIN "):
                 found.append(Transaction(int(data.split()[1])))
             elif match := _CHANGE.match(data):
-                found[-1].changes.append(Change(match["table"], match["verb"], match["columns"]))
+                columns = match["columns"].rpartition(" new-tuple:")[2]
+                found[-1].changes.append(Change(match["table"], match["verb"], columns))
         return [one for one in found if one.changes]
 
     async def aclose(self) -> None:
