@@ -277,16 +277,28 @@ class NumberingOrigin:
             ("last-modified", formatdate(_FIXED_TIME_S, usegmt=True)),
             *stored.fields,
         )
-        if asked.get("if-none-match") == stored.etag:
+        wanted, unwanted = asked.get("if-match"), asked.get("if-none-match")
+        if wanted is not None and stored.etag not in wanted and wanted != "*":
+            return _error(412, "PreconditionFailed")
+        if unwanted is not None and (unwanted == "*" or stored.etag in unwanted):
             return _Answer(304, fields)
-        ranged = _RANGE.fullmatch(asked.get("range") or "")
-        if ranged is None:
+        span = _span(asked.get("range"), len(stored.data))
+        if span is None:
             return _Answer(200, fields, stored.data)
-        size = len(stored.data)
-        first = int(ranged[1]) if ranged[1] else size - int(ranged[2])
-        last = min(int(ranged[2]), size - 1) if ranged[1] and ranged[2] else size - 1
-        span = ("content-range", f"bytes {first}-{last}/{size}")
-        return _Answer(206, (*fields, span), stored.data[first : last + 1])
+        first, last = span
+        if first > last:
+            return _error(416, "InvalidRange")
+        shown = ("content-range", f"bytes {first}-{last}/{len(stored.data)}")
+        return _Answer(206, (*fields, shown), stored.data[first : last + 1])
+
+
+def _span(asked: str | None, size: int) -> tuple[int, int] | None:
+    ranged = _RANGE.fullmatch(asked or "")
+    if ranged is None:
+        return None
+    if not ranged[1]:
+        return max(size - int(ranged[2]), 0), size - 1
+    return int(ranged[1]), min(int(ranged[2] or size), size - 1)
 
 
 def _parse(raw: bytes) -> Asked:

@@ -47,6 +47,9 @@ _BY_STATUS: Final = MappingProxyType(
         503: Code.BUSY,
     }
 )
+_OF_THE_REQUEST: Final = frozenset(
+    {"x-amz-content-sha256", "x-amz-date", "x-amz-id-2", "x-amz-request-id"}
+)
 _SHED: Final = frozenset({"SlowDown", "ServiceUnavailable", "Throttling", "ThrottlingException"})
 CONFLICTS: Final = frozenset({"ConditionalRequestConflict", "OperationAborted"})
 
@@ -163,8 +166,8 @@ def too_large(limit_bytes: int) -> Problem:
     """A body that must be held whole, and is too large for that."""
     return Problem(
         Code.BODY_TOO_LARGE,
-        f"This store keeps what has arrived of an upload that is broken off, so a body of at most "
-        f"{limit_bytes} bytes can be written to it.",
+        f"This store acts on an upload before it is complete, so a body must be held until its end "
+        f"and can have at most {limit_bytes} bytes. Send less, or use another store.",
         native="EntityTooLarge",
         close=True,
     )
@@ -205,5 +208,5 @@ def store_fields(head: Head) -> tuple[tuple[str, str], ...]:
         for name, value in head.fields
         if name.startswith("x-amz-")
         and not name.startswith("x-amz-meta-")
-        and name not in {"x-amz-request-id", "x-amz-id-2"}
+        and name not in _OF_THE_REQUEST
     )

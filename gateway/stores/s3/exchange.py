@@ -8,7 +8,7 @@ applied; what fails after it is unknown here, and settled by whoever knows the w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -187,10 +187,17 @@ class Client:
             await incoming.aclose()
         return Answer(incoming.head, body)
 
-    async def send_half(self, message: Message, part: bytes, *, reset: bool) -> None:
+    async def send_half(
+        self,
+        message: Message,
+        part: bytes,
+        *,
+        reset: bool,
+        meanwhile: Callable[[], Awaitable[None]],
+    ) -> None:
         """Send the beginning of a body and break off: what the probe asks of a store.
 
-        Raises `UpstreamFailed`.
+        `meanwhile` is awaited once the store has had the time to read it. Raises `UpstreamFailed`.
         """
         try:
             link = await self._pool.take()
@@ -198,6 +205,7 @@ class Client:
                 await link.send(message.head + part, self._times.idle_s)
                 await link.settle_sent(self._times.idle_s)
                 await asyncio.sleep(_HALF_READ_S)
+                await meanwhile()
                 if not reset:
                     link.close()
             finally:

@@ -29,8 +29,9 @@ from gateway.stores.s3.wire import STAMP_FIELD, object_path
 
 _PREFIX: Final = ".fencegate-probe/"
 _RACERS: Final = 8
-_HALF_BYTES: Final = 1000
-_HALF_WAITS_S: Final = (0.05, 0.1, 0.2)
+_WHOLE: Final = b"whole"
+_HALF_BYTES: Final = 100_000
+_HALF_WAITS_S: Final = (0.05, 0.15)
 _WRONG: Final = '"00000000000000000000000000000000"'
 _SCOPE: Final = Scope("fencegate-probe")
 _OPEN: Final = WriteFence(_SCOPE, NO_MARK, "probe", NotLooked(), gate=lambda: None)
@@ -170,18 +171,36 @@ class _Probe:
         return now
 
     async def _half(self) -> None:
-        """Uploads that are broken off, with a reset and with an orderly close, must leave nothing.
+        """Half an upload, broken off, must leave the old object as it is, meanwhile and after.
 
-        A store that makes objects of them would let a stale upload take effect in part.
+        A store that acts on what has arrived would let a stale upload take effect in part.
         """
-        for name, reset in (("half", True), ("half-closed", False)):
-            message = self._message("PUT", self._key(name), (), 2 * _HALF_BYTES)
-            await self._site.client.send_half(message, b"x" * _HALF_BYTES, reset=reset)
-        for wait_s in _HALF_WAITS_S:
-            await asyncio.sleep(wait_s)
-            if await self._etag("half") or await self._etag("half-closed"):
+        path = self._path(self._key("half"))
+        if not (await self._put("half", (), _WHOLE)).ok:
+            return
+        for reset in (True, False):
+            message = self._message("PUT", self._key("half"), (), 2 * _HALF_BYTES)
+            kept: list[bool] = []
+
+            async def meanwhile(kept: list[bool] = kept) -> None:
+                kept.append(await self._is_whole(path))
+
+            await self._site.client.send_half(
+                message, b"x" * _HALF_BYTES, reset=reset, meanwhile=meanwhile
+            )
+            for wait_s in _HALF_WAITS_S:
+                await asyncio.sleep(wait_s)
+                kept.append(await self._is_whole(path))
+            if not all(kept):
                 self._profile = replace(self._profile, keeps_half=True)
                 return
+
+    async def _is_whole(self, path: bytes) -> bool:
+        try:
+            answer = await self._site.client.ask(self._site.requests.write("GET", path))
+        except UpstreamFailed:
+            return False
+        return answer.status == 200 and answer.body == _WHOLE
 
     async def _absent(self) -> None:
         said = await self._put("b", [(b"if-match", _WRONG.encode())], b"six")

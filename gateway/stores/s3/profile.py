@@ -22,8 +22,8 @@ class Profile:
     quotes. `absent_status`: the answer to If-Match on an absent key. `race_answers`: (status,
     code) with which losers of a race were answered, beside 412 and 409. `delete_if_match`: a
     DELETE honours If-Match. `unique_etags`: equal bytes get different ETags.
-    `keeps_half`: an upload that is broken off becomes an object, so that no part of a body may
-    leave before the gate.
+    `keeps_half`: an upload takes effect in part before it is complete, so that nothing of a body
+    may leave before the gate.
     """
 
     conditions: bool = True
@@ -57,8 +57,8 @@ def guarantee(profile: Profile, settle_ms: int) -> str:
     )
     if profile.keeps_half:
         drained += (
-            ". This store makes an object of an upload that was broken off, so bodies are held "
-            "whole until the gate, and their size is bounded"
+            ". This store acts on an upload before it is complete, so bodies are held whole until "
+            "the gate, and their size is bounded"
         )
     if not profile.conditions:
         return (

@@ -77,7 +77,7 @@ class S3Store:
     `conditions`: "etag" demands conditional writes; "none" sends none and refuses the client's.
     `stamp_secret` must be the same for all replicas, and stay the same. `bucket` is where the
     probe writes; only "none" can do without. `connections` bounds those to the server.
-    `max_spool_bytes` bounds bodies of a server that keeps half an upload.
+    `max_spool_bytes` bounds bodies of a server that acts on half an upload.
     """
 
     def __init__(
