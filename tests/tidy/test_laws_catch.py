@@ -46,6 +46,11 @@ PLANTED = [
         {"tests/test_a.py": "async def f():\n    await asyncio.sleep(1)\n"},
         {"tests/test_a.py": "async def f():\n    await asyncio.sleep(0)\n"},
     ),
+    (
+        laws.sleeping_tests,
+        {"tests/test_a.py": "class TestA:\n  def test_x(self):\n    time.sleep(1)\n"},
+        {"tests/test_a.py": "class StallingStore:\n  def write(self):\n    time.sleep(1)\n"},
+    ),
 ]
 
 
