@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from gateway.model.version import Look
 from gateway.ports.body import Body
 from gateway.ports.store import ReadRefused, ReadResult, WriteFence, WriteResult
 from gateway.stores.s3.store import S3Store
-from gateway.testing.numbering_origin import NumberingOrigin
+from gateway.testing.numbering_origin import Asked, NumberingOrigin, Stored
 from gateway.testing.store_subject import Pieces
 from tests.services.object_stores import ObjectStore
 
@@ -71,6 +73,25 @@ class Lake:
         seen = await self.store.look(operation(action), SCOPE)
         assert not isinstance(seen, ReadRefused), seen.problem.message
         return seen
+
+    async def look_at(self, key: str) -> Look:
+        """Look at a key."""
+        return await self.look(PutObject(BUCKET, key, 0))
+
+    def plant(self, key: str, data: bytes) -> None:
+        """Somebody writes past the gateway."""
+        etag = f'"{hashlib.md5(data).hexdigest()}"'
+        self.origin.objects[key] = Stored(data, etag, ())
+
+    def stall_effects(self) -> asyncio.Event:
+        """Writes that have arrived wait for this event before they take effect."""
+        release = asyncio.Event()
+
+        async def wait(_: Asked) -> None:
+            await release.wait()
+
+        self.origin.faults.before_effect = wait
+        return release
 
     async def put(
         self,
