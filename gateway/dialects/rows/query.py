@@ -19,6 +19,7 @@ Pairs = tuple[tuple[str, str], ...]
 """The parameters of a query string in order, decoded."""
 
 _RESERVED: Final = frozenset({"select", "order", "limit", "offset", "columns", "on_conflict"})
+MAX_FILTERS: Final = 100
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NEGATIVE: Final = re.compile(r"-[0-9]{1,18}")
@@ -45,6 +46,8 @@ class Query:
 def parse_query(raw: bytes, *, mutates: bool) -> Query:
     """Understand a raw query string. Raises RequestError."""
     pairs = tuple(_pair(piece) for piece in raw.split(b"&") if piece)
+    if len(pairs) > MAX_FILTERS + len(_RESERVED):
+        raise RequestError(unreadable("the query", f"it has more than {MAX_FILTERS} filters"))
     reserved: dict[str, str] = {}
     for key, value in pairs:
         if key in _RESERVED and reserved.setdefault(key, value) != value:

@@ -26,6 +26,11 @@ CREATE TRIGGER log_delete AFTER DELETE ON effects BEGIN
 """
 
 
+async def stalled(chance: random.Random) -> None:
+    """What lies between check and write in a store that checks too early."""
+    await asyncio.sleep(chance.random() * 0.03)
+
+
 class SqliteHarness:
     """A database file with the kit's tables. SQLite has one writer, so `seq` is commit order."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sqlite3
 from collections.abc import AsyncIterator
@@ -18,7 +17,7 @@ from gateway.stores.sqlite import SqliteStore, witness
 from gateway.stores.sqlite.transaction import WriteJob, apply
 from gateway.testing.rows_commit_order import accepted_late, lower_after_higher, observe
 from gateway.testing.rows_contract import ROWS_LAWS, RowsLaw
-from tests.conformance.rows.sqlite_harness import SqliteHarness
+from tests.conformance.rows.sqlite_harness import SqliteHarness, stalled
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ class ChecksFirst(SqliteStore):
         refused = await self._readers.call(lambda connection: witness.judge(connection, fence))
         if refused is not None:
             return refused
-        await asyncio.sleep(self._chance.random() * 0.03)  # a stall between check and write
+        await stalled(self._chance)
         return await super().write(operation, body, fence)
 
     def _run_write(self, connection: sqlite3.Connection, job: WriteJob) -> WriteResult:
