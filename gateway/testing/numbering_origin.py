@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import itertools
 import re
+import ssl
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -57,7 +58,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong. Counters say how many writes are still to be hit.
+    """What goes wrong. Counters say how many writes (or requests) are still to be hit.
 
     `before_effect` is awaited with each write that has arrived whole, before conditions are looked
     at and the effect happens: a test delays there. `slow_reading` is awaited before each read of a
@@ -86,6 +87,7 @@ class Faults:
     conflicts: int = 0
     refuse_early: int = 0
     truncate_answers: int = 0
+    drop_requests: int = 0
 
 
 class Stored(NamedTuple):
@@ -118,6 +120,7 @@ class NumberingOrigin:
     objects: dict[str, Stored] = field(default_factory=dict)
     received: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     discard_bodies: bool = False
+    tls: ssl.SSLContext | None = None
     port: int = 0
     _seq: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _replaced: set[str] = field(default_factory=set)
@@ -128,11 +131,11 @@ class NumberingOrigin:
     @property
     def url(self) -> str:
         """The endpoint."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         """Listen."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def aclose(self) -> None:
@@ -174,6 +177,8 @@ class NumberingOrigin:
         asked = _parse(await reader.readuntil(b"\r\n\r\n"))
         self.asked.append(asked)
         await self._note()
+        if self._hit("drop_requests"):
+            return False
         if asked.method == "PUT" and self._hit("refuse_early"):
             await _send(writer, asked, _error(403, "AccessDenied"))
             return False

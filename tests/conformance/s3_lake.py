@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -159,9 +160,11 @@ def operation(action: Action, conditions: Conditions = NO_CONDITIONS) -> Operati
 
 
 @asynccontextmanager
-async def open_lake(*, probe: bool = False, **more: Any) -> AsyncIterator[Lake]:
+async def open_lake(
+    *, probe: bool = False, server_tls: ssl.SSLContext | None = None, **more: Any
+) -> AsyncIterator[Lake]:
     """An origin and a store of its own; `probe` runs the start-up probe first."""
-    origin = NumberingOrigin()
+    origin = NumberingOrigin(tls=server_tls)
     await origin.start()
     at = ObjectStore(origin.url, "key", "secret")
     store = s3_store(at, BUCKET, **more)
