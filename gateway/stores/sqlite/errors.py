@@ -21,7 +21,6 @@ _STATES: Final = MappingProxyType(
         "SQLITE_CONSTRAINT_CHECK": "23514",
         "SQLITE_CONSTRAINT_FOREIGNKEY": "23503",
         "SQLITE_CONSTRAINT_TRIGGER": "P0001",
-        "SQLITE_CONSTRAINT_DATATYPE": "22P02",
         "SQLITE_MISMATCH": "22P02",
         "SQLITE_TOOBIG": "54000",
         "SQLITE_FULL": "53100",
@@ -38,6 +37,8 @@ _TEXTS: Final = (
     ("no such column", "42703"),
     ("no such table", "42P01"),
     ("generated column", "428C9"),
+    # Of a STRICT table; Python's module has no name for that code yet.
+    ("cannot store", "22P02"),
 )
 _MESSAGES: Final = MappingProxyType(
     {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.rows.etags import ANY, versions_of, weak_versions_of
-from gateway.dialects.rows.problems import RequestError, from_sqlstate, no_column
+from gateway.dialects.rows.problems import RequestError, no_column
 from gateway.dialects.rows.sql import BINARY_OPERATORS, TRUTH_TESTS
 from gateway.model.catalogue import Column, ColumnKind, Table
 from gateway.model.conditions import Conditions
@@ -27,7 +27,7 @@ from gateway.model.row_action import (
     Truth,
     UpdateRows,
 )
-from gateway.stores.sqlite.values import SqlValue, member_value, text_value
+from gateway.stores.sqlite.values import SqlValue, member_value, no_truth_value, text_value
 
 _NO_LIMIT: Final = -1
 _BOOLEAN_TESTS: Final = frozenset({Truth.TRUE, Truth.FALSE, Truth.UNKNOWN})
@@ -203,8 +203,7 @@ def _plain_test(column: Column, item: Filter) -> Piece:
     if item.comparison is Comparison.IS:
         truth = Truth(item.values[0])
         if truth in _BOOLEAN_TESTS and column.kind is not ColumnKind.BOOLEAN:
-            message = f"argument of IS {truth.upper()} must be type boolean, not {column.kind}"
-            raise RequestError(from_sqlstate("42804", message))
+            raise no_truth_value(column, truth)
         return Piece(f"{quoted(column)} {TRUTH_TESTS[truth]}")
     values = tuple(text_value(column, text) for text in item.values)
     if item.comparison is Comparison.IN:

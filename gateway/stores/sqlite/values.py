@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Final
+from typing import Final, NoReturn
 
 from gateway.dialects.rows.canonical import integer_of, uuid_of
 from gateway.dialects.rows.problems import RequestError, from_sqlstate
@@ -88,6 +88,12 @@ def json_text(column: Column, value: SqlValue) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
+def no_truth_value(column: Column, truth: str) -> RequestError:
+    """The refusal of `is.true` on a column that holds no truth values."""
+    message = f"argument of IS {truth.upper()} must be type boolean, not type {column.kind}"
+    return RequestError(from_sqlstate("42804", message))
+
+
 def _integer(column: Column, text: str) -> int:
     number = integer_of(text)
     if number is None:
@@ -141,10 +147,14 @@ def _untyped(column: Column, document: str) -> SqlValue:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text, parse_int=str, parse_float=str)
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _infinite(value: float) -> str:
