@@ -231,7 +231,8 @@ def row_json(shape: Shape, wanted: tuple[str, ...]) -> Sql:
     """One row of the alias `t` as JSON, with the columns in the order asked for."""
     names = wanted or tuple(shape.columns)
     columns = join(", ", (compose("t.{n}", n=column_of(shape, name).name) for name in names))
-    return compose("(SELECT row_to_json(x) FROM (SELECT {columns}) AS x)", columns=columns)
+    # `x.*`, because plain `x` would be the column of that name in a table that has one.
+    return compose("(SELECT row_to_json(x.*) FROM (SELECT {columns}) AS x)", columns=columns)
 
 
 def _version(shape: Shape) -> Sql:

@@ -13,6 +13,8 @@ from enum import Enum, auto
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
+SSL_REQUEST = bytes([0, 0, 0, 8]) + (80_877_103).to_bytes(4, "big")
+
 
 class Fault(Enum):
     """What happens to the message with the marker in it, and to its connection."""
@@ -95,6 +97,7 @@ class _Line:
     up_writer: asyncio.StreamWriter
     fault: Fault | None = None
     rest: bytes = b""
+    awaits_tls_byte: bool = False
 
     async def relay(self) -> None:
         """Relay both ways until one side ends."""
@@ -111,6 +114,7 @@ class _Line:
     async def _forth(self) -> None:
         while data := await self.reader.read(65_536):
             wire = self.wire
+            self.awaits_tls_byte |= data == SSL_REQUEST
             if wire.fault is not None and wire.marker in data:
                 self.fault, wire.fault = wire.fault, None
                 wire.on_fault()
@@ -135,6 +139,8 @@ class _Line:
 
     def _count(self, data: bytes) -> int:
         """Count ReadyForQuery messages: one per round trip."""
+        if self.awaits_tls_byte:  # "N": the one answer that is no message
+            self.awaits_tls_byte, data = False, data[1:]
         self.rest += data
         found = 0
         while len(self.rest) >= 5:
