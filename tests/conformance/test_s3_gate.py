@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 
 import pytest
+import uvloop
 
 from gateway.engine.holdback import HOLD_BACK_BYTES
 from gateway.model.problem import Code, Problem
@@ -215,3 +216,19 @@ async def test_a_store_that_acts_on_halves_gets_wholes() -> None:
             result = await lake.put("k", huge, "w4")
             assert isinstance(result, NotWritten)
             assert result.problem.code is Code.BODY_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        test_the_end_is_held_until_the_gate,
+        test_gate_waits_for_an_empty_send_queue,
+        test_shut_gate_leaves_the_old_object,
+        test_connection_is_dropped_after_an_abort,
+        test_cancelled_write_resets_its_connection,
+    ],
+    ids=lambda law: law.__name__.removeprefix("test_"),
+)
+def test_on_uvloop(law: Callable[[], Coroutine[None, None, None]]) -> None:
+    """The same on the loop that the gateway runs on."""
+    uvloop.run(law())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+import uvloop
 
 from gateway.stores.s3.link import Link, LinkLost, LinkTimeout, connect
 from tests.services.tls_identity import client_context, server_context
@@ -231,3 +232,24 @@ async def test_tls_is_verified() -> None:
     async with asyncio.timeout(10), tls_echo(orderly=True) as port:
         with pytest.raises(LinkLost, match=r"(?i)certificate"):
             await connect("127.0.0.1", port, ssl.create_default_context(), 5)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        test_send_and_receive,
+        test_send_queue_must_be_empty,
+        test_back_pressure,
+        test_inbound_is_bounded,
+        test_peer_that_speaks_first_stops_the_sender,
+        test_abort_resets_and_close_does_not,
+        test_broken_off_from_outside,
+        test_reset_by_the_peer,
+        test_tls,
+        test_tls_that_is_cut_is_a_failure,
+    ],
+    ids=lambda law: law.__name__.removeprefix("test_"),
+)
+def test_on_uvloop(law: Callable[[], Coroutine[None, None, None]]) -> None:
+    """The same on the loop that the gateway runs on."""
+    uvloop.run(law())
