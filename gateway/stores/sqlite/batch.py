@@ -65,6 +65,18 @@ def _transact(
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.Error as error:
         return [_refused(job, problem_of(error)) for job in jobs]
+    try:
+        return _run_begun(connection, jobs, write, shared=shared)
+    except BaseException:
+        # Whatever went wrong, the next batch must find no transaction open.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _run_begun(
+    connection: sqlite3.Connection, jobs: Sequence[Job], write: RunWrite, *, shared: bool
+) -> list[JobResult]:
     results: list[JobResult] = []
     for job in jobs:
         connection.execute("SAVEPOINT job")

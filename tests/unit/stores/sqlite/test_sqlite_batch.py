@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.model.problem import Code
+from gateway.model.mark import Scope
+from gateway.model.problem import Code, Problem
 from gateway.ports.store import CarryFailed, MaybeWritten, NotWritten, Written
+from gateway.stores.sqlite import batch, witness
+from gateway.stores.sqlite.transaction import CarryJob
 from gateway.testing.rows_subject import Answer, Client, mark
 from tests.unit.stores.sqlite.sqlite_stores import (
     FailingCommit,
@@ -133,3 +138,39 @@ async def test_the_fence_holds_within_a_batch(tmp_path: Path) -> None:
     assert not isinstance(second.result, Written)
     assert rows(tmp_path / "db.sqlite") == [1]
     await store.aclose()
+
+
+async def test_an_error_of_the_gateways_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug in one write is raised to its caller, undoes that write alone, and blocks nobody."""
+    record = witness.record
+
+    def buggy(connection: sqlite3.Connection, *rest: Any) -> None:
+        if rest[1].write_id == "bug":
+            raise ZeroDivisionError
+        record(connection, *rest)
+
+    monkeypatch.setattr(witness, "record", buggy)
+    store = make(tmp_path / "db.sqlite")
+    client = await worker(store)
+    bad, good = await asyncio.gather(
+        client.post("/jobs", {"id": 1, "name": "a"}, write_id="bug"),
+        client.post("/jobs", {"id": 2, "name": "b"}),
+        return_exceptions=True,
+    )
+    assert isinstance(bad, ZeroDivisionError)
+    assert isinstance(good, Answer)
+    assert rows(tmp_path / "db.sqlite") == [2]
+    await store.aclose()
+
+
+def test_no_transaction_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even an error between two jobs ends the transaction: the next one can begin."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    jobs = [CarryJob(Scope("s"), mark(1))] * 2
+    monkeypatch.setattr(batch, "_run", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    with pytest.raises(MemoryError):
+        batch.run_batch(connection, jobs, lambda *_: NotWritten(Problem(Code.BUSY, "")))
+    assert not connection.in_transaction
+    connection.close()
