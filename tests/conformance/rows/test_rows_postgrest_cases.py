@@ -1,0 +1,86 @@
+"""PostgREST's own cases, as far as the dialect's subset goes, on both engines."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from gateway.policy.document import TableSettings
+from gateway.stores.postgres.store import PostgresStore
+from gateway.stores.sqlite import SqliteStore
+from gateway.testing.rows_subject import Client, RowsStore, mark
+from tests.conformance.rows.postgrest_cases import CASES, LEFT_OUT, TABLES, TYPES, Case
+
+OpenClient = Callable[[str], Awaitable[Client]]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def open_client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenClient]:
+    """Makes a client of a new store with one of the cases' tables."""
+    opened: list[RowsStore] = []
+
+    async def open_one(table: str) -> Client:
+        statements = [sql.format_map(TYPES[request.param]) for sql in TABLES[table]]
+        settings = {table: TableSettings()}
+        store: Any
+        if request.param == "sqlite":
+            path = tmp_path / "db.sqlite"
+            connection = sqlite3.connect(path, isolation_level=None)
+            connection.executescript(";".join(statements))
+            connection.close()
+            store = SqliteStore("db", path, tables=settings)
+        else:
+            dsn = request.getfixturevalue("postgres_dsn")
+            raw = await asyncpg.connect(dsn)
+            for sql in statements:
+                await raw.execute(sql)
+            await raw.close()
+            store = PostgresStore("db", dsn, tables=settings)
+            await store.migrate()
+        opened.append(store)
+        await store.probe()
+        return await Client(store, mark(1)).ready()
+
+    yield open_one
+    for store in opened:
+        await store.aclose()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_case(case: Case, open_client: OpenClient) -> None:
+    """The answer is PostgREST's: status, body, and the fields that the case names."""
+    client = await open_client(case.table)
+    answer = await client.send(case.method, case.target, case.body, **case.headers)
+    assert answer.status == case.status, answer.json
+    if case.answer is not ...:
+        assert answer.json == case.answer
+    for name, value in case.fields.items():
+        assert answer.field(name) == value
+    for name in case.absent:
+        assert answer.field(name) is None
+    if case.then is not None:
+        target, found = case.then
+        assert (await client.get(target)).json == found
+
+
+@pytest.mark.parametrize("case", LEFT_OUT.values(), ids=LEFT_OUT)
+async def test_left_out(case: Case, open_client: OpenClient) -> None:
+    """What is outside the subset is refused whole: 501, and the rows are as they were."""
+    client = await open_client(case.table)
+    before = (await client.get(f"/{case.table}")).json
+    answer = await client.send(case.method, case.target, case.body, **case.headers)
+    assert (answer.status, answer.code) == (501, "operation_not_fenced")
+    assert (await client.get(f"/{case.table}")).json == before
+
+
+async def test_length_of_an_error(open_client: OpenClient) -> None:
+    """Error bodies are compact JSON: to the byte what PostgREST sends."""
+    client = await open_client("simple_pk")
+    answer = await client.post("/simple_pk", b"")
+    assert isinstance(answer.reply.body, bytes)
+    assert len(answer.reply.body) == 80
