@@ -44,8 +44,8 @@ def _read(method: str, context: RowsContext, rows: Rows) -> Reply:
         (b"content-range", _span(rows)),
         (b"content-location", context.content_location.encode("ascii")),
     ]
-    body = b"" if method == "HEAD" else _text(rows.json, context)
-    return Reply(200, (*fields, *_common(context, rows)), body)
+    fields.extend(_common(context, rows))
+    return _answer(method, 200, fields, _text(rows.json, context))
 
 
 def _written(method: str, context: RowsContext, rows: Rows) -> Reply:
@@ -115,6 +115,19 @@ def _problem(method: str, problem: Problem) -> Reply:
         fields.append((b"www-authenticate", b"Bearer"))
     # A name from the body may hold half a surrogate pair, which UTF-8 cannot.
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return Reply(
-        problem.status, tuple(fields), b"" if method == "HEAD" else text, close=problem.close
-    )
+    return _answer(method, problem.status, fields, text, close=problem.close)
+
+
+def _answer(
+    method: str,
+    status: int,
+    fields: list[tuple[bytes, bytes]],
+    body: bytes,
+    *,
+    close: bool = False,
+) -> Reply:
+    """An answer with its body; HEAD tells the length and keeps it (RFC 9110 section 8.6)."""
+    if method == "HEAD":
+        fields.append((b"content-length", b"%d" % len(body)))
+        body = b""
+    return Reply(status, tuple(fields), body, close=close)
