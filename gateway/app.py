@@ -1,0 +1,381 @@
+"""The composition root: from a policy to a gateway that serves it.
+
+Reads like the product's sentence: workers speak a dialect at a front, the pipeline decides, the
+fences admit over a registry, the stores write, and whoever observes is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final, TextIO, assert_never
+
+import uvloop
+
+from gateway.dialects.http import HttpDialect
+from gateway.dialects.rows.dialect import RowsDialect
+from gateway.dialects.s3.dialect import S3Dialect
+from gateway.edge.asgi import DataPlane
+from gateway.edge.asgi_types import App
+from gateway.edge.control import control_app
+from gateway.edge.fronts import Front, Listener
+from gateway.edge.limits import EdgeLimits
+from gateway.edge.request_ids import RequestIds
+from gateway.edge.server import CannotListen, EdgeServer, bind, bound_address
+from gateway.engine.fences import Fences, Timing
+from gateway.engine.pipeline import Pipeline
+from gateway.engine.replays import Replays
+from gateway.model.mark import Scope
+from gateway.model.operation import Operation
+from gateway.model.worker import WorkerKey
+from gateway.policy.decide import Decider, Permit
+from gateway.policy.document import PolicySet
+from gateway.policy.limits import Limits
+from gateway.policy.store_settings import (
+    FilesSettings,
+    PostgresSettings,
+    S3Settings,
+    SqliteSettings,
+    StoreSettings,
+)
+from gateway.ports.dialect import Dialect
+from gateway.ports.observer import Observer
+from gateway.ports.registry import Registry, RegistryUnavailable
+from gateway.ports.store import ProbeFailed, Store
+from gateway.registries.memory import MemoryRegistry
+from gateway.registries.sqlite import SqliteRegistry
+from gateway.settings import admin_key
+from gateway.stores.files import BucketStore, TreeStore
+from gateway.stores.sqlite import SqliteStore
+from gateway.system_clock import SystemClock, wall_s
+from gateway.telemetry.fanout import Fanout
+from gateway.telemetry.logs import JsonLog
+from gateway.telemetry.loop_lag import watch_loop
+from gateway.telemetry.metrics import Metrics
+
+_READY_TIMEOUT_S: Final = 2.0
+
+
+class StartError(Exception):
+    """The gateway cannot start; the text says what to change."""
+
+
+def serve(policy: PolicySet) -> int:
+    """Serve a policy until SIGTERM or SIGINT. Returns the exit code."""
+    try:
+        uvloop.run(_serve(policy))
+    except (StartError, CannotListen, ProbeFailed, RegistryUnavailable) as failed:
+        sys.stderr.write(f"fencegate: {failed}\n")
+        return 1
+    return 0
+
+
+def migrate(policy: PolicySet, store: str) -> int:
+    """Create or upgrade the fence schema of a database store. Returns the exit code."""
+    try:
+        sys.stdout.write(uvloop.run(_migrate(policy, store)) + "\n")
+    except (StartError, ProbeFailed) as failed:
+        sys.stderr.write(f"fencegate: {failed}\n")
+        return 1
+    return 0
+
+
+# --- stores -------------------------------------------------------------------------------------
+def build_store(settings: StoreSettings, policy: PolicySet) -> Store:
+    """One store as its settings describe it. Drivers are imported when a policy names them."""
+    limits = policy.limits
+    match settings:
+        case FilesSettings(dialect="s3"):
+            root, buckets = policy.data(settings.root), settings.buckets
+            return BucketStore(
+                settings.name, root, buckets, lock_timeout_ms=limits.lock_timeout_ms
+            )
+        case FilesSettings():
+            root = policy.data(settings.root)
+            return TreeStore(settings.name, root, lock_timeout_ms=limits.lock_timeout_ms)
+        case SqliteSettings():
+            return SqliteStore(
+                settings.name,
+                policy.data(settings.path),
+                tables=settings.tables,
+                init=settings.init,
+                lock_timeout_ms=limits.lock_timeout_ms,
+                statement_timeout_ms=limits.statement_timeout_ms,
+            )
+        case PostgresSettings():
+            return _postgres(settings, limits)
+        case S3Settings():
+            return _s3(settings, policy)
+        case _:
+            assert_never(settings)
+
+
+def _postgres(settings: PostgresSettings, limits: Limits) -> Store:
+    from gateway.stores.postgres.store import PostgresStore
+
+    return PostgresStore(
+        settings.name,
+        settings.dsn,
+        tables=settings.tables,
+        schema=settings.schema,
+        pool_size=settings.pool_size,
+        lock_timeout_ms=limits.lock_timeout_ms,
+        statement_timeout_ms=limits.statement_timeout_ms,
+        connect_timeout_ms=limits.upstream_connect_timeout_ms,
+    )
+
+
+def _s3(settings: S3Settings, policy: PolicySet) -> Store:
+    from gateway.stores.s3.pool import Timeouts
+    from gateway.stores.s3.store import S3Store
+
+    limits = policy.limits
+    try:
+        return S3Store(
+            settings.name,
+            settings.endpoint,
+            settings.region,
+            settings.access_key_id,
+            settings.secret_access_key,
+            session_token=settings.session_token,
+            stamp_secret=secret_file(policy.data(Path("stamp-key"))),
+            conditions=settings.conditions,
+            settle_ms=settings.settle_ms,
+            bucket=settings.probe_bucket,
+            timeouts=Timeouts(
+                connect_s=limits.upstream_connect_timeout_ms / 1000,
+                first_byte_s=limits.upstream_first_byte_timeout_ms / 1000,
+            ),
+            hold_back_bytes=limits.hold_back_bytes,
+        )
+    except ValueError as wrong:
+        raise StartError(f"store {settings.name}: {wrong}") from wrong
+
+
+def secret_file(path: Path) -> bytes:
+    """The secret kept in a file that only its owner can read; made when it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
+    secret = path.read_text().strip()
+    if not secret:
+        raise StartError(f"{path} is empty: restore it from a backup, or remove it")
+    return bytes.fromhex(secret)
+
+
+def build_registry(policy: PolicySet) -> Registry:
+    """The registry of the policy. Raises `RegistryUnavailable`."""
+    match policy.registry.type:
+        case "memory":
+            return MemoryRegistry()
+        case "sqlite":
+            return SqliteRegistry(policy.data(policy.registry.path))
+        case _:
+            assert_never(policy.registry.type)
+
+
+# --- fronts -------------------------------------------------------------------------------------
+def build_dialect(settings: StoreSettings, store: Store, policy: PolicySet) -> Dialect:
+    """The wire language of a store. A store that no key covers is open to everybody."""
+    keys: Mapping[str, WorkerKey] | None = None
+    if policy.worker_keys(settings.name):
+        keys = {key.id: key.worker_key() for key in policy.keys}
+    match settings:
+        case FilesSettings(dialect="s3") | S3Settings():
+            return S3Dialect(settings.name, keys, settings.region)
+        case FilesSettings():
+            return HttpDialect(settings.name, settings.mount or "", keys)
+        case SqliteSettings() | PostgresSettings():
+            mount, most = settings.mount or "", policy.limits.max_rows_body_bytes
+            return RowsDialect(settings.name, mount, store.catalogue, keys, most)
+        case _:
+            assert_never(settings)
+
+
+def build_listeners(
+    policy: PolicySet, dialects: Mapping[str, Dialect], engine: Engine, control: App
+) -> tuple[tuple[Listener, ...], tuple[socket.socket, ...]]:
+    """Take every listening address, and say what answers on it. Raises `CannotListen`."""
+
+    def front(settings: StoreSettings, most: int | None) -> Front:
+        mount = (settings.mount or "").encode()
+        dialect = dialects[settings.name]
+        return Front(settings.name, dialect, mount, engine.pipeline.handle, most, engine.scope_of)
+
+    most = policy.limits.max_object_bytes
+    address = policy.server.listen
+    sockets = [bind(address.host, address.port)]
+    mounted = tuple(front(store, most) for store in policy.mounted())
+    listeners = [Listener(bound_address(sockets[0]), mounted, control)]
+    for store in policy.listening():
+        assert store.listen is not None
+        sockets.append(bind(store.listen.host, store.listen.port))
+        listeners.append(Listener(bound_address(sockets[-1]), (front(store, most),)))
+    return tuple(listeners), tuple(sockets)
+
+
+# --- the engine ---------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The parts that stand between the fronts and the stores."""
+
+    decider: Decider
+    fences: Fences
+    pipeline: Pipeline
+
+    def scope_of(self, operation: Operation) -> str | None:
+        """The scope of an operation, for its log line."""
+        permit = self.decider.decide(operation)
+        return permit.scope if isinstance(permit, Permit) else None
+
+
+def build_engine(
+    policy: PolicySet,
+    stores: Mapping[str, Store],
+    registry: Registry,
+    clock: SystemClock,
+    observer: Observer,
+) -> Engine:
+    """Fences and pipeline over these stores and this registry."""
+    decider, limits = Decider.compile(policy), policy.limits
+
+    def reach(scope: Scope) -> Iterable[Store]:
+        return (
+            stores[name] for name in decider.reach(scope) if stores[name].capabilities.exact
+        )
+
+    timing = Timing(
+        registry_timeout_s=limits.registry_timeout_ms / 1000,
+        drain_timeout_s=limits.drain_timeout_ms / 1000,
+        max_cached_scopes=limits.max_cached_scopes,
+    )
+    fences = Fences(registry, clock, observer, timing, reach)
+    replays = Replays(clock, limits.replay_ttl_ms / 1000, limits.max_replays)
+    pipeline = Pipeline(decider, stores, fences, replays, clock, observer)
+    return Engine(decider, fences, pipeline)
+
+
+class Readiness:
+    """Whether the gateway can do its work: the registry answers, and it is not about to stop."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.leaving = False
+
+    async def ready(self) -> Mapping[str, str | None]:
+        """Each part with what is wrong with it, or None."""
+        parts: dict[str, str | None] = {"registry": None}
+        if self.leaving:
+            parts["server"] = "is stopping"
+        try:
+            async with asyncio.timeout(_READY_TIMEOUT_S):
+                await self._registry.probe()
+        except TimeoutError:
+            parts["registry"] = f"did not answer within {_READY_TIMEOUT_S:g} s"
+        except RegistryUnavailable as failed:
+            parts["registry"] = str(failed)
+        return parts
+
+
+# --- serving ------------------------------------------------------------------------------------
+async def _serve(policy: PolicySet) -> None:
+    clock = SystemClock()
+    metrics = Metrics((s.name, s.dialect) for s in policy.stores.values())
+    log = JsonLog()
+    observer = Fanout(metrics, log)
+    async with AsyncExitStack() as stack:
+        stack.callback(log.close)
+        registry = build_registry(policy)
+        stack.push_async_callback(registry.aclose)
+        stores = await _open_stores(policy, stack)
+        engine = build_engine(policy, stores, registry, clock, observer)
+        readiness = Readiness(registry)
+        control = control_app(
+            engine.fences,
+            readiness,
+            admin_key=admin_key(policy, os.environ),
+            exposition=metrics.exposition,
+            digest=policy.digest,
+            version=metadata.version("fencegate"),
+        )
+        dialects = {
+            name: build_dialect(settings, stores[name], policy)
+            for name, settings in policy.stores.items()
+        }
+        listeners, sockets = build_listeners(policy, dialects, engine, control)
+        lag = asyncio.create_task(watch_loop(clock, observer))
+        stack.callback(lag.cancel)
+        await engine.fences.start(max(s.capabilities.settle_ms for s in stores.values()) / 1000)
+        await _run(policy, listeners, sockets, engine, readiness, clock, observer)
+
+
+async def _open_stores(policy: PolicySet, stack: AsyncExitStack) -> dict[str, Store]:
+    """Open and probe every store; one that cannot keep its promise stops the start."""
+    stores = {}
+    for name, settings in policy.stores.items():
+        store = build_store(settings, policy)
+        stack.push_async_callback(store.aclose)
+        await store.probe()
+        stores[name] = store
+    return stores
+
+
+async def _run(
+    policy: PolicySet,
+    listeners: tuple[Listener, ...],
+    sockets: tuple[socket.socket, ...],
+    engine: Engine,
+    readiness: Readiness,
+    clock: SystemClock,
+    observer: Observer,
+) -> None:
+    limits, ids = EdgeLimits.of(policy.limits), RequestIds()
+    hosts = frozenset(policy.server.hosts) or None
+    plane = DataPlane(
+        listeners,
+        clock=clock,
+        wall_s=wall_s,
+        observer=observer,
+        ids=ids,
+        limits=limits,
+        hosts=hosts,
+    )
+    server = EdgeServer(plane, sockets, limits=limits, ids=ids, observer=observer)
+
+    async def leave() -> None:
+        readiness.leaving = True
+
+    def started() -> None:
+        announce(policy, listeners, sys.stdout)
+
+    await server.run(on_started=started, on_stopping=leave, on_stopped=engine.fences.stop)
+
+
+def announce(policy: PolicySet, listeners: tuple[Listener, ...], out: TextIO) -> None:
+    """Say where what is served, what is promised, and three requests to try."""
+    del policy, listeners, out
+
+
+async def _migrate(policy: PolicySet, name: str) -> str:
+    settings = policy.stores.get(name)
+    if not isinstance(settings, SqliteSettings | PostgresSettings):
+        known = [n for n, s in policy.stores.items() if s.dialect == "rows"]
+        hint = f"; database stores here: {', '.join(known)}" if known else ""
+        raise StartError(f"no database store is called {name!r} in this policy{hint}")
+    store = build_store(settings, policy)
+    try:
+        return f"{name}: {await store.migrate()}"
+    finally:
+        await store.aclose()
