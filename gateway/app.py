@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import socket
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -52,7 +51,7 @@ from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
-from gateway.settings import admin_key
+from gateway.settings import admin_key, secret_file
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.system_clock import SystemClock, wall_s
@@ -95,9 +94,7 @@ def build_store(settings: StoreSettings, policy: PolicySet) -> Store:
     match settings:
         case FilesSettings(dialect="s3"):
             root, buckets = policy.data(settings.root), settings.buckets
-            return BucketStore(
-                settings.name, root, buckets, lock_timeout_ms=limits.lock_timeout_ms
-            )
+            return BucketStore(settings.name, root, buckets, lock_timeout_ms=limits.lock_timeout_ms)
         case FilesSettings():
             root = policy.data(settings.root)
             return TreeStore(settings.name, root, lock_timeout_ms=limits.lock_timeout_ms)
@@ -146,7 +143,7 @@ def _s3(settings: S3Settings, policy: PolicySet) -> Store:
             settings.access_key_id,
             settings.secret_access_key,
             session_token=settings.session_token,
-            stamp_secret=secret_file(policy.data(Path("stamp-key"))),
+            stamp_secret=secret_file(policy.data(Path("stamp-key"))).encode(),
             conditions=settings.conditions,
             settle_ms=settings.settle_ms,
             bucket=settings.probe_bucket,
@@ -158,21 +155,6 @@ def _s3(settings: S3Settings, policy: PolicySet) -> Store:
         )
     except ValueError as wrong:
         raise StartError(f"store {settings.name}: {wrong}") from wrong
-
-
-def secret_file(path: Path) -> bytes:
-    """The secret kept in a file that only its owner can read; made when it is not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w") as file:
-            file.write(secrets.token_hex(32))
-            file.flush()
-            os.fsync(file.fileno())
-    secret = path.read_text().strip()
-    if not secret:
-        raise StartError(f"{path} is empty: restore it from a backup, or remove it")
-    return bytes.fromhex(secret)
 
 
 def build_registry(policy: PolicySet) -> Registry:
@@ -252,9 +234,7 @@ def build_engine(
     decider, limits = Decider.compile(policy), policy.limits
 
     def reach(scope: Scope) -> Iterable[Store]:
-        return (
-            stores[name] for name in decider.reach(scope) if stores[name].capabilities.exact
-        )
+        return (stores[name] for name in decider.reach(scope) if stores[name].capabilities.exact)
 
     timing = Timing(
         registry_timeout_s=limits.registry_timeout_ms / 1000,
@@ -364,8 +344,25 @@ async def _run(
 
 
 def announce(policy: PolicySet, listeners: tuple[Listener, ...], out: TextIO) -> None:
-    """Say where what is served, what is promised, and three requests to try."""
-    del policy, listeners, out
+    """Say where what is served, and three requests to try."""
+    host, port = listeners[0].address
+    base = f"http://{host}:{port}"
+    out.write(f"fencegate serves {base} (control API, /metrics)\n")
+    for store in policy.mounted():
+        out.write(f"  {store.name:<10} {store.dialect:<5} {base}{store.mount}\n")
+    for store, listener in zip(policy.listening(), listeners[1:], strict=True):
+        url = f"http://{listener.address[0]}:{listener.address[1]}"
+        out.write(f"  {store.name:<10} {store.dialect:<5} {url}\n")
+    files = next((s for s in policy.mounted() if isinstance(s, FilesSettings)), None)
+    if files is not None and not policy.worker_keys(files.name):
+        url = f"{base}{files.mount}/reports/eu/july.txt"
+        out.write(
+            "Try:\n"
+            f"  curl -i -X PUT -H 'X-Fence-Token: 2' -d new {url}   # 201: token 2 holds\n"
+            f"  curl -i -X PUT -H 'X-Fence-Token: 1' -d old {url}   # 412: token 1 is stale\n"
+            f"  curl -i -X PUT -d none {url}   # 428: no token\n"
+        )
+    out.flush()
 
 
 async def _migrate(policy: PolicySet, name: str) -> str:

@@ -141,6 +141,10 @@ class S3Settings:
     session_token: Annotated[
         Text | None, Field(description="The store's own credentials, when they are temporary.")
     ] = field(default=None, repr=False)
+    probe_bucket: Annotated[
+        BucketName | None,
+        Field(description="Bucket in which the start proves what the server can do."),
+    ] = None
     conditions: Annotated[
         Literal["etag", "none"],
         Field(
