@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final, TextIO, assert_never
+from typing import Final, Protocol, TextIO, assert_never, cast
 
 import uvloop
 
@@ -32,6 +32,7 @@ from gateway.edge.server import CannotListen, EdgeServer, bind, bound_address
 from gateway.engine.fences import Fences, Timing
 from gateway.engine.pipeline import Pipeline
 from gateway.engine.replays import Replays
+from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Scope
 from gateway.model.operation import Operation
 from gateway.model.worker import WorkerKey
@@ -56,11 +57,24 @@ from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.system_clock import SystemClock, wall_s
 from gateway.telemetry.fanout import Fanout
-from gateway.telemetry.logs import JsonLog
+from gateway.telemetry.log_sink import LogSink
+from gateway.telemetry.logs import Log
 from gateway.telemetry.loop_lag import watch_loop
 from gateway.telemetry.metrics import Metrics
 
 _READY_TIMEOUT_S: Final = 2.0
+
+
+class _HasTables(Protocol):
+    """What a database store offers beyond the port of a store."""
+
+    def catalogue(self) -> Catalogue:
+        """The tables that workers may reach."""
+        ...
+
+    async def migrate(self) -> object:
+        """Create or upgrade the fence schema."""
+        ...
 
 
 class StartError(Exception):
@@ -181,7 +195,8 @@ def build_dialect(settings: StoreSettings, store: Store, policy: PolicySet) -> D
             return HttpDialect(settings.name, settings.mount or "", keys)
         case SqliteSettings() | PostgresSettings():
             mount, most = settings.mount or "", policy.limits.max_rows_body_bytes
-            return RowsDialect(settings.name, mount, store.catalogue, keys, most)
+            catalogue = cast(_HasTables, store).catalogue
+            return RowsDialect(settings.name, mount, catalogue, keys, most)
         case _:
             assert_never(settings)
 
@@ -273,10 +288,10 @@ class Readiness:
 async def _serve(policy: PolicySet) -> None:
     clock = SystemClock()
     metrics = Metrics((s.name, s.dialect) for s in policy.stores.values())
-    log = JsonLog()
-    observer = Fanout(metrics, log)
+    sink = LogSink(sys.stderr.buffer)
+    observer = Fanout(metrics, Log(sink))
     async with AsyncExitStack() as stack:
-        stack.callback(log.close)
+        stack.callback(sink.close)
         registry = build_registry(policy)
         stack.push_async_callback(registry.aclose)
         stores = await _open_stores(policy, stack)
@@ -348,8 +363,9 @@ def announce(policy: PolicySet, listeners: tuple[Listener, ...], out: TextIO) ->
     host, port = listeners[0].address
     base = f"http://{host}:{port}"
     out.write(f"fencegate serves {base} (control API, /metrics)\n")
-    for store in policy.mounted():
-        out.write(f"  {store.name:<10} {store.dialect:<5} {base}{store.mount}\n")
+    out.writelines(
+        f"  {store.name:<10} {store.dialect:<5} {base}{store.mount}\n" for store in policy.mounted()
+    )
     for store, listener in zip(policy.listening(), listeners[1:], strict=True):
         url = f"http://{listener.address[0]}:{listener.address[1]}"
         out.write(f"  {store.name:<10} {store.dialect:<5} {url}\n")
@@ -373,6 +389,7 @@ async def _migrate(policy: PolicySet, name: str) -> str:
         raise StartError(f"no database store is called {name!r} in this policy{hint}")
     store = build_store(settings, policy)
     try:
-        return f"{name}: {await store.migrate()}"
+        await cast(_HasTables, store).migrate()
+        return f"{name}: the fence schema is there, in this release's version"
     finally:
         await store.aclose()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from gateway.policy.document import PolicySet, RuleSettings
-from gateway.policy.load import PolicyErrors, load
+from gateway.policy.load import PolicyError, load
 from gateway.policy.store_settings import StoreSettings
 from gateway.settings import environment, policy_path
 
@@ -48,9 +48,9 @@ def _load(paths: list[Path] | None) -> PolicySet:
     chosen = paths or [policy_path(None)]
     try:
         return load(chosen, environ=environment())
-    except PolicyErrors as wrong:
-        for error in wrong.errors:
-            typer.echo(str(error), err=True)
+    except PolicyError as wrong:
+        for mistake in wrong.mistakes:
+            typer.echo(str(mistake), err=True)
         raise typer.Exit(2) from None
 
 

@@ -110,7 +110,7 @@ async def _verdict(console: Console, at: Gateway, late: list[dict[str, Any]]) ->
         metrics = (await client.get("/metrics")).text
     console.print()
     for line in metrics.splitlines():
-        if line.startswith(_SHOWN):
+        if line.startswith(_SHOWN) and not line.endswith(" 0.0"):
             console.print(f"  [dim]{line}")
     fenced = len(late) == len(_NAMES) and all(event["code"] == _STALE for event in late)
     intact = text == row == blob == "final text by B"

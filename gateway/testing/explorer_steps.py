@@ -139,8 +139,7 @@ class Steps(NamedTuple):
             case ClaimSent():
                 yield from self._claim(rest, message)
             case AnswerSent(replica, scope, registration, answer):
-                burnt = isinstance(answer, ClaimBurnt)
-                if burnt:
+                if isinstance(answer, ClaimBurnt):
                     rest = rest._replace(burnt=max(rest.burnt, answer.mark.token))
                 event = ClaimAnswered(registration, answer)
                 after = self._deliver(rest, replica, scope, event)

@@ -146,7 +146,7 @@ class World(NamedTuple):
 
 
 class Laws:
-    """What the environment and the ledger do; a shortcut replaces one of these or one of `Rules`."""
+    """What environment and ledger do; a shortcut replaces one of these or one of `Rules`."""
 
     rules: Rules = RULES
     slow_yields = False
