@@ -8,7 +8,7 @@ RUN := PYTHON='$(PYTHON)' sh scripts/environment.sh run
 DEV := PYTHON='$(PYTHON)' sh scripts/environment.sh dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo env test test-slow test-extra extra-packages check fmt openapi openapi-check lock upgrade clean
+.PHONY: help run demo env test test-slow test-extra extra-packages check fmt openapi openapi-check docs docs-check lock upgrade clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -36,7 +36,7 @@ test-extra: env extra-packages ## tests against servers and tools from Debian's 
 extra-packages:
 	@sh scripts/extra-packages.sh
 
-check: env openapi-check ## lint, format, types, import rules, repository laws, OpenAPI drift
+check: env openapi-check docs-check ## lint, format, types, import rules, repository laws, OpenAPI drift
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -52,6 +52,12 @@ openapi: env ## write openapi/ from the app
 
 openapi-check: env
 	$(BIN)/python scripts/openapi.py --check
+
+docs: env ## write docs/reference/ from the code
+	$(BIN)/python scripts/reference.py
+
+docs-check: env
+	$(BIN)/python scripts/reference.py --check
 
 lock: env ## requirements/*.txt from pyproject.toml, keeping pins that still fit
 	sh scripts/lock.sh
