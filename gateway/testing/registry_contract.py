@@ -1,0 +1,240 @@
+"""The registry contract: laws that every registry keeps, whatever its engine (port: registry).
+
+Each law is a plain coroutine function over a fresh registry; `REGISTRY_LAWS` lists them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gateway.model.claim import (
+    Claim,
+    ClaimAnswer,
+    ClaimBurnt,
+    Claimed,
+    ClaimStale,
+    EraDiffers,
+    Generation,
+    GenerationEnded,
+    RegistrationId,
+    ReplicaId,
+)
+from gateway.model.mark import Era, Mark, Scope
+from gateway.model.token import MAX_TOKEN, Holder, Token
+from gateway.ports.registry import Registry
+
+SCOPE: Final = Scope("reports/eu")
+_R0: Final = ReplicaId("r0")
+_R1: Final = ReplicaId("r1")
+
+
+class _Claimer:
+    """A replica that claims tokens, each under a registration of its own."""
+
+    def __init__(self, registry: Registry, replica: ReplicaId, generation: Generation) -> None:
+        self.registry = registry
+        self.replica = replica
+        self.generation = generation
+        self._count = 0
+
+    @classmethod
+    async def join(cls, registry: Registry, replica: ReplicaId = _R0) -> _Claimer:
+        return cls(registry, replica, await registry.join(replica))
+
+    async def claim(
+        self, token: int | None, holder: str | None = None, era: int = 1, scope: Scope = SCOPE
+    ) -> ClaimAnswer:
+        self._count += 1
+        return await self.registry.claim(
+            Claim(
+                scope,
+                Era(era),
+                None if token is None else Token(token),
+                None if holder is None else Holder(holder),
+                self.replica,
+                self.generation,
+                RegistrationId(f"{self.generation}.{self._count}"),
+            )
+        )
+
+
+async def _mark(registry: Registry) -> Mark:
+    row = await registry.scope(SCOPE)
+    assert row is not None, "a claimed scope is there"
+    return row.mark
+
+
+async def a_mark_never_goes_down(registry: Registry) -> None:
+    """A lower claim is stale, told the mark, and changes nothing."""
+    one = await _Claimer.join(registry)
+    await one.claim(7)
+    answer = await one.claim(6)
+    assert answer == ClaimStale(Mark(Era(1), 7)), answer
+    assert (await _mark(registry)).token == 7
+
+
+async def tokens_are_exact_up_to_the_end(registry: Registry) -> None:
+    """Neighbours at 2^53 and 2^63 are told apart, and nothing is issued past the end."""
+    one = await _Claimer.join(registry)
+    for token in (2**53, 2**53 + 1, MAX_TOKEN - 1, MAX_TOKEN):
+        answer = await one.claim(token)
+        assert isinstance(answer, Claimed), answer
+        assert answer.raised_from is not None, f"{token} is a raise"
+        assert isinstance(await one.claim(token - 1), ClaimStale), f"{token - 1} is below"
+    assert isinstance(await one.claim(None), ClaimStale), "there is no next token"
+
+
+async def one_claim_raises(registry: Registry) -> None:
+    """Of sixteen equal claims at once exactly one is the raise; all of them hold."""
+    claimers = [await _Claimer.join(registry, ReplicaId(f"r{i}")) for i in range(16)]
+    answers = await asyncio.gather(*(c.claim(5) for c in claimers))
+    raises = [a for a in answers if isinstance(a, Claimed) and a.raised_from is not None]
+    assert len(raises) == 1, f"{len(raises)} raises"
+    assert all(isinstance(a, Claimed) for a in answers)
+
+
+async def issued_tokens_are_distinct(registry: Registry) -> None:
+    """Sixteen claims for the next token at once get sixteen different ones."""
+    claimers = [await _Claimer.join(registry, ReplicaId(f"r{i}")) for i in range(16)]
+    answers = await asyncio.gather(*(c.claim(None) for c in claimers))
+    tokens = sorted(a.mark.token for a in answers if isinstance(a, Claimed))
+    assert tokens == list(range(1, 17)), tokens
+
+
+async def a_registration_is_never_overwritten(registry: Registry) -> None:
+    """A replica's lower registration stands beside its newer one until it yields."""
+    one = await _Claimer.join(registry)
+    await one.claim(1)
+    answer = await one.claim(2)
+    assert isinstance(answer, Claimed)
+    assert [r.token for r in answer.lower] == [1], "the claimer's own lower one is shown"
+    assert [r.token for r in await registry.pending(SCOPE, answer.mark)] == [1]
+    await registry.yield_(SCOPE, _R0, one.generation, answer.mark)
+    assert await registry.pending(SCOPE, answer.mark) == ()
+
+
+async def a_yield_touches_its_own_generation_only(registry: Registry) -> None:
+    """One replica's yield leaves the other's registrations where they are."""
+    one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
+    await one.claim(1)
+    await two.claim(1)
+    await two.claim(2)
+    mark = await _mark(registry)
+    await registry.yield_(SCOPE, _R1, two.generation, mark)
+    left = await registry.pending(SCOPE, mark)
+    assert [r.generation for r in left] == [one.generation]
+
+
+async def lower_owners_are_told(registry: Registry) -> None:
+    """A raise writes to the inbox of each generation with a lower registration, once."""
+    one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
+    await one.claim(1)
+    await two.claim(2)
+    notices = await registry.inbox(_R0, one.generation)
+    assert [(n.scope, n.mark.token) for n in notices] == [(SCOPE, 2)], notices
+    assert await registry.inbox(_R0, one.generation) == (), "taken is gone"
+    assert await registry.inbox(_R1, two.generation) == ()
+
+
+async def holders_bind_and_burn(registry: Registry) -> None:
+    """No holder matches any; a second one burns the token for both; a higher token heals."""
+    one = await _Claimer.join(registry)
+    assert isinstance(await one.claim(5), Claimed)
+    assert isinstance(await one.claim(5, "a"), Claimed)
+    assert isinstance(await one.claim(5), Claimed)
+    burnt = await one.claim(5, "b")
+    assert isinstance(burnt, ClaimBurnt)
+    assert burnt.first
+    again = await one.claim(5, "a")
+    assert isinstance(again, ClaimBurnt)
+    assert not again.first
+    assert isinstance(await one.claim(6, "b"), Claimed)
+
+
+async def an_ended_generation_claims_nothing(registry: Registry) -> None:
+    """Unknown and evicted generations are refused; the eviction drops their registrations."""
+    one = await _Claimer.join(registry)
+    await one.claim(1)
+    assert await registry.beat(_R0, one.generation)
+    assert not await registry.evict(_R0, one.generation, 0), "its beat has moved"
+    assert await registry.evict(_R0, one.generation, 1)
+    assert isinstance(await one.claim(1), GenerationEnded)
+    assert not await registry.beat(_R0, one.generation)
+    assert await registry.pending(SCOPE, Mark(Era(1), MAX_TOKEN)) == ()
+    assert isinstance(await _Claimer(registry, _R0, Generation("none")).claim(1), GenerationEnded)
+
+
+async def a_deregistration_goes_by_its_id(registry: Registry) -> None:
+    """A late removal of one registration leaves a later one of the same replica alone."""
+    one = await _Claimer.join(registry)
+    await one.claim(1)
+    await one.claim(1)
+    await registry.forget(SCOPE, RegistrationId(f"{one.generation}.1"))
+    await registry.forget(SCOPE, RegistrationId("nobody's"))
+    left = await registry.pending(SCOPE, Mark(Era(1), 2))
+    assert [r.id for r in left] == [f"{one.generation}.2"]
+
+
+async def leaving_takes_everything_along(registry: Registry) -> None:
+    """A replica that leaves costs nobody a wait; its marks stay."""
+    one = await _Claimer.join(registry)
+    await one.claim(3)
+    await registry.leave(_R0, one.generation)
+    assert await registry.members() == ()
+    assert await registry.pending(SCOPE, Mark(Era(1), 9)) == ()
+    assert (await _mark(registry)).token == 3
+
+
+async def scopes_come_in_pages(registry: Registry) -> None:
+    """All scopes in name order, page by page, none twice and none left out."""
+    one = await _Claimer.join(registry)
+    names = sorted(Scope(f"s/{i:02}") for i in range(25))
+    for name in reversed(names):
+        await one.claim(1, scope=name)
+    got: list[Scope] = []
+    while page := await registry.scopes(got[-1] if got else None, 10):
+        got += [row.scope for row in page]
+    assert got == names, got
+
+
+async def a_reset_starts_an_era(registry: Registry) -> None:
+    """It waits for every registration, lets nobody in meanwhile, and starts from nothing."""
+    one = await _Claimer.join(registry)
+    await one.claim(9)
+    assert await registry.reset(SCOPE, Era(1), "test") is None, "a registration stands"
+    assert not isinstance(await one.claim(10), Claimed), "a closed era takes no claim"
+    await registry.yield_(SCOPE, _R0, one.generation, await _mark(registry))
+    assert await registry.reset(SCOPE, Era(1), "test") == Mark(Era(2), 0)
+    assert await one.claim(1) == EraDiffers(Era(2))
+    assert isinstance(await one.claim(1, era=2), Claimed)
+    assert await registry.reset(SCOPE, Era(1), "late") is None, "not the current era"
+
+
+async def a_witness_raises_a_forgetful_registry(registry: Registry) -> None:
+    """A recalled mark holds like any other, and never lowers one."""
+    one = await _Claimer.join(registry)
+    await one.claim(3)
+    assert (await registry.recall(SCOPE, Mark(Era(1), 8))).token == 8
+    assert (await registry.recall(SCOPE, Mark(Era(1), 5))).token == 8
+    assert isinstance(await one.claim(7), ClaimStale)
+
+
+Law = Callable[[Registry], Awaitable[None]]
+REGISTRY_LAWS: Final[tuple[Law, ...]] = (
+    a_mark_never_goes_down,
+    tokens_are_exact_up_to_the_end,
+    one_claim_raises,
+    issued_tokens_are_distinct,
+    a_registration_is_never_overwritten,
+    a_yield_touches_its_own_generation_only,
+    lower_owners_are_told,
+    holders_bind_and_burn,
+    an_ended_generation_claims_nothing,
+    a_deregistration_goes_by_its_id,
+    leaving_takes_everything_along,
+    scopes_come_in_pages,
+    a_reset_starts_an_era,
+    a_witness_raises_a_forgetful_registry,
+)
