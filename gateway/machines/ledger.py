@@ -150,6 +150,7 @@ def reset(record: Record, era: Era) -> Reset:
         return Reset(record, None)
     if record.registrations:
         closed = record._replace(mark=Mark(era, MAX_TOKEN, burnt=True))
-        return Reset(closed, None, _owners(record.registrations))
+        told = () if closed == record else _owners(record.registrations)  # told once
+        return Reset(closed, None, told)
     mark = Mark(Era(era + 1), 0)
     return Reset(Record(mark), mark)

@@ -147,7 +147,11 @@ class Steps(NamedTuple):
                 if world.budget.losses:
                     yield self._lose_answer(rest, message)
             case Watch(replica, scope, registration, mark):
-                if not ledger.below(world.records[scope], mark):
+                generation = world.replicas[replica].generation
+                if generation is not None and generation not in world.members:
+                    # Every call meets the incarnation; a new one voids what was registered.
+                    yield f"R{replica} meets a new incarnation", self._lapse(rest, replica), ""
+                elif not ledger.below(world.records[scope], mark):
                     after = self._deliver(rest, replica, scope, DrainSeen(registration))
                     yield f"R{replica} sees the drain of {mark.token}", after, ""
             case YieldSent():
