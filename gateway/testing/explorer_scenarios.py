@@ -76,7 +76,9 @@ HOLDS: Final = MappingProxyType(
         "answers get lost, one replica": Scenario("A@R0 B@R0 B@R0", Budget(0, 1, losses=1)),
         "one token in two hands": Scenario("Ap@R0 Aq@R1 B@R0", Budget(0, 1)),
         "two hands on one replica": Scenario("Ap@R0 Aq@R0 A@R1", CALM),
-        "a reset": Scenario("A@R0 B@R1", Budget(0, 0, resets=1)),
+        "a reset and a crash": Scenario("A@R0 B@R1", Budget(1, 0, resets=1)),
+        "a reset and a lapse": Scenario("A@R0 B@R1", Budget(0, 1, resets=1)),
+        "a reset under three requests": Scenario("A@R0 B@R1 A@R1", Budget(0, 0, resets=1)),
         "the registry forgets registrations": Scenario("A@R0 B@R1", Budget(1, 1, amnesias=1)),
         "forgets, and a raise is tried again": Scenario("A@R0 B@R1 B@R1", Budget(0, 0, amnesias=1)),
         "the cache forgets scopes": Scenario("A@R0 A@R0 B@R1", Budget(0, 0, 1, evictions=1)),
@@ -86,7 +88,6 @@ HOLDS: Final = MappingProxyType(
 )
 SLOW: Final = MappingProxyType(
     {
-        "a reset under three requests": Scenario("A@R0 B@R1 A@R1", Budget(0, 0, resets=1)),
         "four requests, two by two": Scenario("A@R0 A@R1 B@R0 B@R1", Budget(1, 0)),
         "four requests, with a lapse": Scenario("A@R0 A@R1 B@R0 B@R1", Budget(0, 1)),
     }
