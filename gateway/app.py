@@ -289,7 +289,7 @@ async def _serve(policy: PolicySet) -> None:
     clock = SystemClock()
     metrics = Metrics((s.name, s.dialect) for s in policy.stores.values())
     sink = LogSink(sys.stderr.buffer)
-    observer = Fanout(metrics, Log(sink))
+    observer = Fanout(metrics, Log(sink, readable=sys.stderr.isatty()))
     async with AsyncExitStack() as stack:
         stack.callback(sink.close)
         registry = build_registry(policy)
@@ -304,6 +304,7 @@ async def _serve(policy: PolicySet) -> None:
             exposition=metrics.exposition,
             digest=policy.digest,
             version=metadata.version("fencegate"),
+            reach=engine.decider.reach,
         )
         dialects = {
             name: build_dialect(settings, stores[name], policy)

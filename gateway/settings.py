@@ -1,17 +1,35 @@
-"""The settings from outside a policy: the one reader of the environment and of the admin key."""
+"""The settings from outside a policy: the one reader of the environment and of secret files."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from gateway.policy.document import PolicySet
 
 ADMIN_KEY_VARIABLE: Final = "FENCEGATE_ADMIN_KEY"
+DEBUG_VARIABLE: Final = "FENCEGATE_DEBUG"
+
+VARIABLES: Final = MappingProxyType(
+    {
+        ADMIN_KEY_VARIABLE: "The admin key of the control API: 8 to 256 visible ASCII characters. "
+        "Without it one is generated in the file that `admin.key_file` names.",
+        DEBUG_VARIABLE: "When set, a fault of the program is shown with its traceback.",
+    }
+)
+"""Every variable that the product itself reads; policies may name others as `${NAME}`."""
+
+_KEY: Final = re.compile(r"[\x21-\x7e]{8,256}")
+
+
+class UnusableSecret(ValueError):
+    """A key that was given, or the file it should be in, cannot serve as one."""
 
 
 def environment() -> Mapping[str, str]:
@@ -19,27 +37,30 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
-def policy_path(argument: Path | None) -> Path:
-    """The policy file to use: the argument, or the quick start that ships with the product."""
-    if argument is not None:
-        return argument
+def policy_path() -> Path:
+    """The quick start: from the checkout, or from the installed package that it ships in."""
     here = Path(__file__).parent
     checkout = here.parent / "policies" / "quickstart.toml"
     return checkout if checkout.exists() else here / "shipped_policies" / "quickstart.toml"
 
 
 def admin_key(policy: PolicySet, environ: Mapping[str, str]) -> str:
-    """The admin key: FENCEGATE_ADMIN_KEY, or the generated file that only its owner can read."""
+    """The admin key: FENCEGATE_ADMIN_KEY, or the generated file that only its owner can read.
+
+    Raises `UnusableSecret`, and OSError when the file cannot be made or read.
+    """
     given = environ.get(ADMIN_KEY_VARIABLE)
-    if given:
-        return given
-    return secret_file(policy.data(policy.admin.key_file))
+    if not given:
+        return secret_file(policy.data(policy.admin.key_file))
+    if not _KEY.fullmatch(given):
+        raise UnusableSecret(f"{ADMIN_KEY_VARIABLE} must be 8 to 256 visible ASCII characters")
+    return given
 
 
 def secret_file(path: Path) -> str:
     """The secret kept in a file that only its owner can read; made when it is not there.
 
-    Raises `ValueError` when the file is empty.
+    Raises `UnusableSecret` when the file holds none, and OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -48,7 +69,9 @@ def secret_file(path: Path) -> str:
             file.write(secrets.token_hex(32))
             file.flush()
             os.fsync(file.fileno())
-    secret = path.read_text().strip()
+    secret = path.read_text("utf-8", "replace").strip()
     if not secret:
-        raise ValueError(f"{path} is empty: restore it from a backup, or remove it")
+        raise UnusableSecret(f"{path} is empty: restore it from a backup, or remove it")
+    if not _KEY.fullmatch(secret):
+        raise UnusableSecret(f"{path} must hold 8 to 256 visible ASCII characters and nothing else")
     return secret

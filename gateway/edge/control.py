@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Any, Final, Protocol, cast
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as ConnectionScope
 
+from gateway.dialects.problem_json import MEDIA_TYPE, problem_body
 from gateway.model.claim import ScopeRow
 from gateway.model.mark import Mark, Scope
 from gateway.model.problem import Code, Problem
@@ -23,8 +28,10 @@ from gateway.model.token import MAX_TOKEN, Holder, Token
 from gateway.ports.registry import RegistryUnavailable
 
 _PAGE: Final = 1000
-_NOT_ALLOWED: Final = 405
+_DOCUMENT: Final = "/v1/openapi.json"
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_METHOD_NOT_ALLOWED: Final = 405
+_RETRY_S: Final = 1
 
 
 class SealDesk(Protocol):
@@ -33,7 +40,7 @@ class SealDesk(Protocol):
     async def seal(
         self, scope: Scope, token: Token | None, holder: Holder | None
     ) -> Mark | Problem:
-        """Raise the mark of a scope and drain."""
+        """Raise the mark of a scope and drain. Without a token the next one is issued."""
         ...
 
     async def scope(self, scope: Scope) -> ScopeRow | None:
@@ -64,7 +71,7 @@ class SealRequest(BaseModel):
 
 
 class ScopeView(BaseModel):
-    """A scope with its mark."""
+    """A scope with its mark. `registrations` counts the replicas that may admit by themselves."""
 
     scope: str
     era: int
@@ -81,6 +88,29 @@ class ScopePage(BaseModel):
     next: str | None
 
 
+class ProblemView(BaseModel):
+    """An error answer (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str
+
+
+class Ready(BaseModel):
+    """Whether the gateway can do its work; `wrong` has each part that cannot, and why."""
+
+    status: str
+    policy: Annotated[str, Field(description="Digest of what derives scopes from requests.")]
+    wrong: dict[str, str]
+
+
+Reach = Callable[[Scope], frozenset[str]]
+"""The stores in which operations can have a scope."""
+
+
 def control_app(
     desk: SealDesk,
     readiness: Health,
@@ -89,24 +119,77 @@ def control_app(
     exposition: Callable[[], bytes],
     digest: str,
     version: str,
+    reach: Reach | None = None,
 ) -> FastAPI:
-    """The control API as an ASGI app, over the engine's desk."""
-    app = FastAPI(title="Fencegate control API", version=version, docs_url=None, redoc_url=None)
+    """The control API as an ASGI app, over the engine's desk.
+
+    With `reach`, a seal of a scope that no request can ever have is refused as a misspelling.
+    """
+    app = FastAPI(
+        title="Fencegate control API",
+        version=version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=_DOCUMENT,
+        responses={"default": {"model": ProblemView, "description": "What to change."}},
+    )
+    app.add_middleware(AdminGate, admin_key=admin_key)
     _answer_problems(app)
-    _health_routes(app, readiness, exposition, digest)
-    _scope_routes(app, desk, admin_key)
+    app.include_router(_health_routes(readiness, exposition, digest))
+    app.include_router(_scope_routes(desk, reach))
     return app
 
 
-def _health_routes(
-    app: FastAPI, readiness: Health, exposition: Callable[[], bytes], digest: str
-) -> None:
-    @app.get("/healthz")
+def describe(version: str) -> dict[str, Any]:
+    """The OpenAPI document. Nothing is served or called."""
+    app = control_app(
+        cast(SealDesk, None),
+        cast(Health, None),
+        admin_key="",
+        exposition=bytes,
+        digest="",
+        version=version,
+    )
+    return app.openapi()
+
+
+class AdminGate:
+    """Lets only the admin into /v1, before a body is read; an open seal would be a lock-out."""
+
+    def __init__(self, app: ASGIApp, admin_key: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {admin_key}".encode()
+
+    async def __call__(self, scope: ConnectionScope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 401."""
+        if scope["type"] != "http" or not self._refuses(scope):
+            await self._app(scope, receive, send)
+            return
+        text = (
+            'send "Authorization: Bearer <admin key>": that of FENCEGATE_ADMIN_KEY, or of the file '
+            "that the policy's admin.key_file names (data/admin-key)"
+        )
+        answer = _problem(Request(scope), Problem(Code.UNAUTHENTICATED, text))
+        await answer(scope, receive, send)
+
+    def _refuses(self, scope: ConnectionScope) -> bool:
+        path: str = scope["path"]
+        if not (path == "/v1" or path.startswith("/v1/")) or path == _DOCUMENT:
+            return False
+        scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+        given = f"{scheme.capitalize()} {key.strip()}".encode("utf-8", "surrogateescape")
+        return not hmac.compare_digest(given, self._expected)
+
+
+def _health_routes(readiness: Health, exposition: Callable[[], bytes], digest: str) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/healthz")
     async def healthz() -> dict[str, str]:
         """The process is alive."""
         return {"status": "ok"}
 
-    @app.get("/readyz")
+    @router.get("/readyz", response_model=Ready, responses={503: {"model": Ready}})
     async def readyz() -> JSONResponse:
         """The gateway can do its work; otherwise 503 with what is wrong."""
         parts = await readiness.ready()
@@ -114,53 +197,74 @@ def _health_routes(
         body = {"status": "unready" if wrong else "ready", "policy": digest, "wrong": wrong}
         return JSONResponse(body, 503 if wrong else 200)
 
-    @app.get("/metrics", response_class=Response)
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def metrics() -> Response:
         """Metrics in the Prometheus text format."""
         return Response(exposition(), media_type=_METRICS_TYPE)
 
+    return router
 
-def _scope_routes(app: FastAPI, desk: SealDesk, admin_key: str) -> None:
-    @app.post("/v1/seal", response_model=ScopeView)
+
+def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
+    # It is AdminGate that checks the key; this tells the OpenAPI document of it.
+    scheme = HTTPBearer(scheme_name="admin", auto_error=False)
+    router = APIRouter(prefix="/v1", dependencies=[Security(scheme)])
+
+    @router.post("/seal", response_model=ScopeView)
     async def seal(request: Request, wanted: SealRequest) -> Response:
         """Raise the mark of a scope and drain, without a write. Needs the admin key."""
-        refused = _not_admin(request, admin_key)
-        if refused is not None:
-            return _problem(refused)
+        scope = Scope(wanted.scope)
+        if reach is not None and not reach(scope):
+            return _problem(request, _unreachable(scope))
         token = None if wanted.token is None else Token(wanted.token)
         holder = None if wanted.holder is None else Holder(wanted.holder)
-        mark = await desk.seal(Scope(wanted.scope), token, holder)
+        mark = await desk.seal(scope, token, holder)
         if isinstance(mark, Problem):
-            return _problem(mark)
-        return JSONResponse(_view(wanted.scope, mark).model_dump(exclude_none=False))
+            return _problem(request, mark)
+        return JSONResponse(_view(scope, mark).model_dump())
 
-    @app.get("/v1/scopes", response_model=ScopeView | ScopePage)
+    @router.get("/scopes", response_model=ScopeView | ScopePage)
     async def scopes(
         request: Request,
-        name: Annotated[str | None, Query(max_length=512)] = None,
+        name: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
         after: Annotated[str | None, Query(max_length=512)] = None,
         limit: Annotated[int, Query(ge=1, le=_PAGE)] = 100,
     ) -> Response:
         """One scope by its name, or a page of all. Needs the admin key."""
-        refused = _not_admin(request, admin_key)
-        if refused is not None:
-            return _problem(refused)
-        try:
-            if name is not None:
-                return _one(await desk.scope(Scope(name)), name)
-            rows = await desk.scopes(None if after is None else Scope(after), limit)
-        except RegistryUnavailable as failed:
-            return _problem(Problem(Code.REGISTRY_UNAVAILABLE, str(failed), retry_after_s=1))
-        views = [_view(r.scope, r.mark, r.registrations) for r in rows]
-        page = ScopePage(scopes=views, next=rows[-1].scope if len(rows) == limit else None)
+        if name is not None:
+            row = await desk.scope(Scope(name))
+            if row is None:
+                return _problem(request, _never_seen(name))
+            return JSONResponse(_row_view(row).model_dump())
+        rows = await desk.scopes(Scope(after) if after else None, limit)
+        following = rows[-1].scope if len(rows) == limit else None
+        page = ScopePage(scopes=[_row_view(row) for row in rows], next=following)
         return JSONResponse(page.model_dump())
 
+    return router
 
-def _one(row: ScopeRow | None, name: str) -> Response:
-    if row is None:
-        text = f"no token was ever seen for scope {name}; check the spelling"
-        return _problem(Problem(Code.NOT_FOUND, text))
-    return JSONResponse(_view(row.scope, row.mark, row.registrations).model_dump())
+
+def _unreachable(scope: str) -> Problem:
+    return Problem(
+        Code.NOT_FOUND,
+        f"no request can have the scope {scope}: no rule of the policy names it, and no store is "
+        "called so; check the spelling",
+        hint="fencegate explain METHOD URL tells the scope of a request.",
+    )
+
+
+def _never_seen(name: str) -> Problem:
+    return Problem(
+        Code.NOT_FOUND, f"no token was ever seen for the scope {name}; check the spelling"
+    )
+
+
+def _row_view(row: ScopeRow) -> ScopeView:
+    return _view(row.scope, row.mark, row.registrations)
 
 
 def _view(scope: str, mark: Mark, registrations: int | None = None) -> ScopeView:
@@ -174,41 +278,44 @@ def _view(scope: str, mark: Mark, registrations: int | None = None) -> ScopeView
     )
 
 
-def _not_admin(request: Request, admin_key: str) -> Problem | None:
-    given = request.headers.get("authorization", "").removeprefix("Bearer ")
-    if hmac.compare_digest(given.encode(), admin_key.encode()):
-        return None
-    text = 'send "Authorization: Bearer <admin key>": FENCEGATE_ADMIN_KEY or data/admin-key'
-    return Problem(Code.UNAUTHENTICATED, text)
-
-
-def _problem(problem: Problem) -> Response:
-    body = {
-        "type": "about:blank",
-        "title": problem.code.value,
-        "status": problem.status,
-        "code": problem.code.value,
-        "detail": problem.message,
-    }
+def _problem(request: Request, problem: Problem) -> Response:
+    """The same shape as the http dialect's, with the fields that its status asks for."""
     headers = {}
     if problem.retry_after_s is not None:
         headers["Retry-After"] = str(problem.retry_after_s)
     if problem.code is Code.UNAUTHENTICATED:
-        headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(body, problem.status, headers, media_type="application/problem+json")
+        headers["WWW-Authenticate"] = 'Bearer realm="fencegate"'
+    if problem.code is Code.TOKEN_STALE and problem.mark is not None:
+        headers["X-Fence-Mark"] = str(problem.mark)
+    if problem.allow is not None:
+        headers["Allow"] = problem.allow
+    body = problem_body(problem, request.headers.get("x-request-id", ""))
+    return Response(body, problem.status, headers, media_type=MEDIA_TYPE.decode("ascii"))
 
 
 def _answer_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        del request
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return _problem(Problem(Code.REQUEST_MALFORMED, f"{where}: {first['msg']}"))
+        text = "; ".join(_finding(finding) for finding in error.errors())
+        return _problem(request, Problem(Code.REQUEST_MALFORMED, text))
+
+    @app.exception_handler(RegistryUnavailable)
+    async def unavailable(request: Request, error: RegistryUnavailable) -> Response:
+        text = f"the registry did not answer: {error}"
+        problem = Problem(Code.REGISTRY_UNAVAILABLE, text, retry_after_s=_RETRY_S)
+        return _problem(request, problem)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        if error.status_code == _NOT_ALLOWED:
-            text = f"{request.method} is not a method of this path"
-            return _problem(Problem(Code.METHOD_NOT_ALLOWED, text))
-        return _problem(Problem(Code.NOT_FOUND, "there is nothing at this path"))
+        if error.status_code == _METHOD_NOT_ALLOWED:
+            text = f"{request.method} is not a method of {request.url.path}"
+            allow = (error.headers or {}).get("Allow")
+            return _problem(request, Problem(Code.METHOD_NOT_ALLOWED, text, allow=allow))
+        text = f"there is nothing at {request.url.path}; {_DOCUMENT} lists what there is"
+        return _problem(request, Problem(Code.NOT_FOUND, text))
+
+
+def _finding(finding: Any) -> str:
+    """One finding of the validator, without the value that was sent."""
+    where = ".".join(str(part) for part in finding["loc"])
+    return f"{where}: {finding['msg']}"

@@ -87,11 +87,6 @@ class Decider:
             permit = _exact(operation, route, rules)
         return _with_token(operation, permit)
 
-    def rule_for(self, store: str, route: str) -> RuleSettings | None:
-        """The first rule of a store that matches a path, or None where the default applies."""
-        path = normal_path(route)
-        return next((r.settings for r in self._rules[store] if r.path.fullmatch(path)), None)
-
     def reach(self, scope: Scope) -> frozenset[str]:
         """The stores in which operations can have this scope (protocol, "State").
 

@@ -132,11 +132,11 @@ def override(source: Source, assignment: str) -> None:
     Raises `PolicyError`.
     """
     dotted_key, equals, text = assignment.partition("=")
-    place = Place(f"--set {dotted_key}")
+    place = Place("--set")
     keys = dotted_key.split(".")
     if not equals or not all(keys):
         message = "expected section.key=value, such as server.listen=127.0.0.1:0"
-        raise PolicyError([Mistake(place, "", message)])
+        raise PolicyError([Mistake(place, dotted_key, message)])
     table: Any = source.data
     for key in keys[:-1]:
         table = table.setdefault(key, {})

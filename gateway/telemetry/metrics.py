@@ -17,7 +17,7 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 
 from gateway.model.event import (
     AnsweredAfterLapse,
@@ -39,7 +39,6 @@ from gateway.model.event import (
 from gateway.model.operation import Kind
 from gateway.model.problem import Code, Problem
 
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 OUTCOMES: Final = ("applied", "refused", "unknown", "read_ok", "read_failed")
 BUCKETS_S: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),

@@ -410,9 +410,9 @@ def test_a_setting_can_be_overridden(tmp_path: Path) -> None:
     [
         (
             "server.listn=x",
-            "--set server.listn: server.listn: there is no such key here (did you mean",
+            "--set: server.listn: there is no such key here (did you mean",
         ),
-        ("server.listen", "--set server.listen: expected section.key=value"),
+        ("server.listen", "--set: server.listen: expected section.key=value"),
         ("rules.x=1", "only keys of single tables"),
     ],
 )

@@ -28,7 +28,7 @@ from gateway.model.event import (
 from gateway.model.mark import NO_MARK, Era, Mark, Scope
 from gateway.telemetry.fanout import Fanout
 from gateway.telemetry.loop_lag import watch_loop
-from gateway.telemetry.metrics import BUCKETS_S, CATALOGUE, CONTENT_TYPE, Metrics
+from gateway.telemetry.metrics import BUCKETS_S, CATALOGUE, Metrics
 
 S = Scope("jobs")
 HIGH = Mark(Era(1), 7)
@@ -129,10 +129,9 @@ def test_times_fall_into_buckets_from_half_a_millisecond_to_a_minute() -> None:
     assert (BUCKETS_S[0], BUCKETS_S[-1]) == (0.0005, 60.0)
 
 
-def test_memory_and_content_type_are_told() -> None:
-    """A scraper learns the format, and how large the process is."""
+def test_memory_is_told() -> None:
+    """A scraper learns how large the process is."""
     assert series(Metrics())["process_resident_memory_bytes"] > 0
-    assert CONTENT_TYPE.startswith("text/plain; version=")
 
 
 class Recorder:

@@ -1,0 +1,159 @@
+"""The commands: serve, check, explain, migrate, demo, openapi, version.
+
+Exit codes: 0 done, 1 it failed, 2 the command line or the policy is wrong. No traceback reaches a
+user: what is wrong is told in a line, with what to change.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from gateway.cli.explain import NotServed, Question
+from gateway.cli.explain import explain as explained
+from gateway.policy.document import PolicySet
+from gateway.policy.load import PolicyError, load
+from gateway.settings import DEBUG_VARIABLE, UnusableSecret, environment, policy_path
+
+FAILED: Final = 1
+WRONG_INPUT: Final = 2
+
+app = typer.Typer(
+    name="fencegate",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A storage gateway that refuses the writes of holders which outlived their lease.",
+)
+
+Policies = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Policy files, taken together; without one: the quick start."),
+]
+PolicyOption = Annotated[
+    list[Path] | None,
+    typer.Option("--policy", help="A policy file, may be repeated; without one: the quick start."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="SECTION.KEY=VALUE",
+        help="Set one key of the policy, such as server.listen=127.0.0.1:0; may be repeated.",
+    ),
+]
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except (OSError, UnusableSecret) as error:
+        _fail(str(error))
+    except Exception as error:
+        if environment().get(DEBUG_VARIABLE):
+            traceback.print_exc()
+        _fail(
+            f"{type(error).__name__}: {error}\nThis is a fault of fencegate, not of what you typed;"
+            f" {DEBUG_VARIABLE}=1 shows where it happened."
+        )
+
+
+def _fail(text: str) -> None:
+    typer.echo(f"fencegate: {text}", err=True)
+    sys.exit(FAILED)
+
+
+def _load(paths: list[Path] | None, overrides: list[str] | None) -> PolicySet:
+    try:
+        return load(paths or [policy_path()], environ=environment(), overrides=overrides or ())
+    except PolicyError as wrong:
+        for mistake in wrong.mistakes:
+            typer.echo(str(mistake), err=True)
+        raise typer.Exit(WRONG_INPUT) from None
+
+
+@app.command()
+def serve(policy: Policies = None, set_: Overrides = None) -> None:
+    """Serve a policy until SIGTERM or SIGINT."""
+    checked = _load(policy, set_)
+    from gateway import app as root
+
+    raise typer.Exit(root.serve(checked))
+
+
+@app.command()
+def check(policy: Policies = None, set_: Overrides = None) -> None:
+    """Check a policy without serving it; every mistake is told by file, line and key."""
+    checked = _load(policy, set_)
+    for path in checked.sources:
+        typer.echo(f"ok      {path}")
+    for store in checked.stores.values():
+        place = store.mount or str(store.listen)
+        access = "" if checked.worker_keys(store.name) else ", open: no key needed"
+        typer.echo(f"store   {store.name}: {store.type}, {store.dialect} at {place}{access}")
+    for rule in checked.rules:
+        typer.echo(f"rule    {rule.match} -> {rule.scope or f'mode {rule.mode}'}")
+    typer.echo(f"digest  {checked.digest}")
+
+
+@app.command()
+def explain(
+    method: Annotated[str, typer.Argument(help="GET, PUT, …")],
+    url: Annotated[str, typer.Argument(help="The URL as a worker sends it, or its path.")],
+    policy: PolicyOption = None,
+    set_: Overrides = None,
+    token: Annotated[str | None, typer.Option(help="The X-Fence-Token of the request.")] = None,
+) -> None:
+    """Say what a request would meet: store, rule, scope, answer, and what is promised for it."""
+    checked = _load(policy, set_)
+    if not (method.isascii() and method.isalpha()):
+        typer.echo(f'"{method}" is no method: write METHOD URL, such as PUT /files/x', err=True)
+        raise typer.Exit(WRONG_INPUT)
+    try:
+        for name, text in explained(checked, Question(method.upper(), url, token)):
+            typer.echo(f"{name:<12} {text}")
+    except NotServed as wrong:
+        typer.echo(str(wrong), err=True)
+        raise typer.Exit(FAILED) from None
+
+
+@app.command()
+def migrate(
+    store: Annotated[str, typer.Argument(help="The name of a store in the policy.")],
+    policy: PolicyOption = None,
+    set_: Overrides = None,
+) -> None:
+    """Create or upgrade the fence schema of a database store."""
+    checked = _load(policy, set_)
+    from gateway import app as root
+
+    raise typer.Exit(root.migrate(checked, store))
+
+
+@app.command()
+def demo() -> None:
+    """Play the story of a stale holder with real processes."""
+    from gateway.demo import play
+
+    raise typer.Exit(play())
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the control API."""
+    from gateway.edge.control import describe
+
+    typer.echo(json.dumps(describe(metadata.version("fencegate")), indent=2))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"fencegate {metadata.version('fencegate')}")

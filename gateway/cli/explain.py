@@ -1,0 +1,213 @@
+"""What the gateway would do with a request: store, rule, scope, answer, promise.
+
+Asks the same dialects and the same decision as the data plane, without a server or a store. The
+primary keys of tables are not known here: `column=eq.value` filters are taken for the whole key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from gateway.cli.promise import promise
+from gateway.dialects.http import HttpDialect
+from gateway.dialects.s3.dialect import S3Dialect
+from gateway.model.operation import Kind, Operation
+from gateway.model.problem import Code, Problem
+from gateway.model.resource import Resource
+from gateway.model.row_action import DeleteRows, SelectRows
+from gateway.model.token import Malformed, Token, parse_token
+from gateway.policy.complaint import nearest
+from gateway.policy.decide import Decider, Permit
+from gateway.policy.document import Mode, PolicySet, Reads, StoreSettings
+from gateway.policy.fit import RESERVED_MOUNTS
+from gateway.ports.dialect import Dialect, Parsed, RawRequest, Reply
+
+_READS: Final = {
+    Reads.CHECK: "check: refused when the token is known to be stale; nothing is raised",
+    Reads.SEAL: "seal: raises the mark and drains before it reads",
+    Reads.IGNORE: "ignore: a token on a read is not looked at",
+}
+
+_ROW_KINDS: Final = {
+    "GET": Kind.READ,
+    "HEAD": Kind.READ,
+    "POST": Kind.WRITE,
+    "PATCH": Kind.WRITE,
+    "DELETE": Kind.DELETE,
+}
+
+
+class NotServed(Exception):
+    """No store answers a URL; the text says which ones there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request as an operator writes it. `token` is the text of X-Fence-Token, if any."""
+
+    method: str
+    url: str
+    token: str | None
+
+
+def explain(policy: PolicySet, question: Question) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) lines. Raises `NotServed`."""
+    store, path, query = _locate(policy, question.url)
+    yield "request", f"{question.method} {path}" + (f"?{query}" if query else "")
+    yield "store", f"{store.name} (type {store.type}, dialect {store.dialect})"
+    understood = _understand(store, question, path, query)
+    if isinstance(understood, Reply):
+        yield "answer", f"{understood.status} by the gateway itself; no store is asked"
+    elif isinstance(understood, Problem):
+        yield "answer", _problem(understood)
+    else:
+        yield from _decided(policy, store, understood)
+
+
+def _decided(
+    policy: PolicySet, store: StoreSettings, operation: Operation
+) -> Iterator[tuple[str, str]]:
+    decider = Decider.compile(policy)
+    decided = decider.decide(operation)
+    if isinstance(decided, Problem):
+        yield "answer", _problem(decided)
+        # Without a token, rule and scope are still worth knowing: those that one would meet.
+        decided = decider.decide(replace(operation, token=Token(1)))
+        if isinstance(decided, Problem):
+            return
+    if store.dialect == "rows" and operation.resource.exact:
+        yield "row", f"{operation.resource.path}, if that is its whole primary key"
+    yield from _decision(operation, decided)
+    if decided.scope is not None:
+        reach = sorted(decider.reach(decided.scope) | {store.name})
+        promised = promise([policy.stores[name] for name in reach], policy.registry)
+        yield "promise", promised.text
+        for gap in promised.not_covered:
+            yield "not covered", gap
+
+
+def _decision(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]:
+    rule = permit.rule
+    yield "rule", "none matches" if rule is None else f'{rule.where}: match = "{rule.match}"'
+    if permit.mode is Mode.OFF:
+        yield "scope", "none"
+        yield "answer", "passed on unfenced: the rule's mode is off"
+        return
+    if permit.scope is None:
+        yield "scope", "none: it may touch rows of several scopes, so there is nothing to compare"
+        yield "answer", "answered without a look at the token"
+        return
+    own = "" if rule is not None and rule.scope is not None else " (its own: no rule names another)"
+    yield "scope", permit.scope + own
+    if operation.kind.mutates and operation.token is not None:
+        stale = f"412 fence_token_stale when the scope's mark is above {operation.token}"
+        yield "answer", f"{stale}, else carried out"
+    elif not operation.kind.mutates:
+        yield "reads", _READS[permit.reads]
+
+
+def _problem(problem: Problem) -> str:
+    hint = f" {problem.hint}" if problem.hint else ""
+    return f"{problem.status} {problem.code.value}: {problem.message}.{hint}"
+
+
+def _locate(policy: PolicySet, url: str) -> tuple[StoreSettings, str, str]:
+    """Find the store that answers a URL or a path. Raises `NotServed`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise NotServed(f"{url} is no URL: {error}") from None
+    path, query = _escaped(parts.path) or "/", _escaped(parts.query)
+    if parts.netloc and port != policy.server.listen.port:
+        for store in policy.listening():
+            if store.listen is not None and store.listen.port == port:
+                return store, path, query
+        raise NotServed(f"nothing listens at {parts.netloc}; {_served(policy)}")
+    for reserved in RESERVED_MOUNTS:
+        if path == reserved or path.startswith(f"{reserved}/"):
+            raise NotServed(f"{path} belongs to the gateway itself, not to a store")
+    for store in policy.mounted():
+        if path == store.mount or path.startswith(f"{store.mount}/"):
+            return store, path, query
+    mounts = [store.mount for store in policy.mounted() if store.mount is not None]
+    guess = nearest("/" + path.split("/")[1], mounts)
+    raise NotServed(f"no store answers {path}; {guess or _served(policy)}")
+
+
+def _served(policy: PolicySet) -> str:
+    base = f"http://{policy.server.listen}"
+    places = [f"{base}{store.mount} ({store.name})" for store in policy.mounted()]
+    places += [f"http://{store.listen} ({store.name})" for store in policy.listening()]
+    return f"served are {', '.join(places)}"
+
+
+def _escaped(text: str) -> str:
+    """Escape what a client's library would; what is escaped already stays."""
+    return quote(text, safe="/%!$&'()*+,;=:@~?")
+
+
+class _NoBody:
+    length: int | None = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        return
+        yield
+
+
+def _understand(
+    store: StoreSettings, question: Question, path: str, query: str
+) -> Operation | Problem | Reply:
+    if store.dialect == "rows":
+        return _rows_operation(store, question, path, query)
+    dialect: Dialect = (
+        HttpDialect(store.name, store.mount or "", None)
+        if store.dialect == "http"
+        else S3Dialect(store.name, None)
+    )
+    fields: list[tuple[bytes, bytes]] = [(b"host", b"localhost"), (b"content-length", b"0")]
+    if question.token is not None:
+        fields.append((b"x-fence-token", question.token.encode()))
+    request = RawRequest(
+        method=question.method,
+        path=path.encode("ascii"),
+        query=query.encode("ascii"),
+        fields=tuple(fields),
+        request_id="explain",
+        host="localhost",
+        https=False,
+        arrived_s=0.0,
+        body=_NoBody(),
+    )
+    parsed = asyncio.run(dialect.parse(request))
+    return parsed.operation if isinstance(parsed, Parsed) else parsed
+
+
+def _rows_operation(
+    store: StoreSettings, question: Question, path: str, query: str
+) -> Operation | Problem:
+    """Understand a request for rows without its database."""
+    token = None if question.token is None else parse_token([question.token.encode()])
+    if isinstance(token, Malformed):
+        return Problem(Code.TOKEN_MALFORMED, token.why)
+    table, _, key = path.removeprefix(store.mount or "").removeprefix("/").partition("/")
+    tables = getattr(store, "tables", {})
+    if table not in tables:
+        hint = nearest(table, tables)
+        return Problem(Code.NOT_FOUND, f'the policy names no table "{table}"', hint=hint)
+    if not key and question.method != "POST":
+        pinned = [value for name, value in parse_qsl(query) if value.startswith("eq.")]
+        key = ",".join(quote(value.removeprefix("eq."), safe="") for value in pinned)
+    kind = _ROW_KINDS.get(question.method)
+    if kind is None:
+        text = f"{question.method} is not a method of rows; {', '.join(_ROW_KINDS)} are"
+        return Problem(Code.METHOD_NOT_ALLOWED, text)
+    resource = Resource(store.name, f"{table}/{key}" if key else table, exact=bool(key))
+    route = f"{store.mount}/{resource.path}"
+    # A decision does not look at the action, only at what kind it is of.
+    action = DeleteRows(table, ()) if kind.mutates else SelectRows(table)
+    return Operation(resource, route, kind, question.method, action, token)

@@ -1,0 +1,96 @@
+"""What is promised for a scope, and what is not (design, "What is promised").
+
+A scope over several stores has the promise of its weakest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.policy.document import (
+    FilesSettings,
+    PostgresSettings,
+    RegistrySettings,
+    S3Settings,
+    SqliteSettings,
+    StoreSettings,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One line of promise, and a line for each thing that it does not cover."""
+
+    text: str
+    not_covered: tuple[str, ...]
+
+
+def promise(stores: Sequence[StoreSettings], registry: RegistrySettings) -> Promise:
+    """The promise of a scope that can be met in these stores (at least one)."""
+    weakest = min(stores, key=_strength)
+    text = _text(weakest)
+    if len(stores) > 1:
+        names = ", ".join(store.name for store in stores)
+        text += f" (the scope spans {names}; this is the promise of the weakest, {weakest.name})"
+    gaps = ["writers that bypass the gateway", *_gaps(weakest), *_registry_gaps(registry)]
+    return Promise(text, tuple(gaps))
+
+
+def _strength(store: StoreSettings) -> int:
+    match store:
+        case S3Settings(conditions="none"):
+            return 0
+        case S3Settings():
+            return 1
+        case _:
+            return 2
+
+
+def _text(store: StoreSettings) -> str:
+    match store:
+        case FilesSettings():
+            return "exact: the last check and the rename happen under the scope's file lock"
+        case SqliteSettings():
+            return "exact, whatever crashes: the mark is checked in the transaction that writes"
+        case PostgresSettings():
+            return (
+                "exact, whatever crashes, as long as the database loses no commit: the mark is "
+                "checked in the transaction that writes"
+            )
+        case S3Settings(conditions="none"):
+            return f"exact while a write takes effect within {_settle(store)} of its last byte"
+        case S3Settings():
+            return (
+                f"exact while a write takes effect within {_settle(store)} of its last byte; later "
+                "than that, objects that the newer holder has rewritten with other bytes are safe"
+            )
+
+
+def _settle(store: S3Settings) -> str:
+    return f"settle_ms = {store.settle_ms}"
+
+
+def _gaps(store: StoreSettings) -> list[str]:
+    match store:
+        case FilesSettings():
+            return ["programs that change the directory without the gateway's locks"]
+        case SqliteSettings():
+            return []
+        case PostgresSettings():
+            return ["a fail-over to a standby that lacks commits; make it synchronous"]
+        case S3Settings():
+            gaps = [
+                f"effects later than {_settle(store)} after the last byte of a write",
+                "a gateway process that is frozen between its last check and its send for longer "
+                "than member_ttl_ms + settle_ms",
+            ]
+            if store.conditions == "etag":
+                gaps.append("ETags that repeat: an S3 ETag is a hash of the content")
+            return gaps
+
+
+def _registry_gaps(registry: RegistrySettings) -> list[str]:
+    if registry.type == "memory":
+        return ["a restart: the memory registry forgets its marks"]
+    return ["a registry restored from a backup; restore it with the data, then seal every scope"]
