@@ -173,8 +173,9 @@ async def check_delete_replays(open_subject: OpenSubject) -> None:
         require(isinstance(replay, Written), f"its retry answered {replay!r}")
         etag = etag_of(await subject.put("gone", b"2"))
         other = await subject.delete("gone", conditions=matched, previous_write_id=first)
-        code = code_of(other)
-        require(code is Code.PRECONDITION_FAILED, f"a retry after a new object answered {code}")
+        if not isinstance(other, Written):  # it may be remembered, or compared with the new object
+            code = code_of(other)
+            require(code is Code.PRECONDITION_FAILED, f"a retry after a new object got {code}")
         seen = await subject.seen("gone")
         require(seen is not None and seen.etag == etag, "a late retry removed a newer object")
 
