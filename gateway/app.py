@@ -166,6 +166,7 @@ def _s3(settings: S3Settings, policy: PolicySet) -> Store:
                 first_byte_s=limits.upstream_first_byte_timeout_ms / 1000,
             ),
             hold_back_bytes=limits.hold_back_bytes,
+            max_spool_bytes=limits.max_spool_bytes,
         )
     except ValueError as wrong:
         raise StartError(f"store {settings.name}: {wrong}") from wrong

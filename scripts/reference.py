@@ -70,6 +70,7 @@ def settings() -> Iterator[str]:
     yield "\n# Environment\n"
     yield "| variable | meaning |\n|---|---|"
     yield "| `FENCEGATE_ADMIN_KEY` | the admin key; without it one is made in `data/admin-key` |"
+    yield "| `FENCEGATE_DEBUG` | 1: a fault of the gateway itself is shown with its trace |"
     yield "| `FENCEGATE_WORKER_SECRET` | the worker's secret in `policies/container.toml` |"
 
 

@@ -39,7 +39,7 @@ async def gateway(directory: Path) -> AsyncIterator[Gateway]:
     """Serve the quick-start policy on free ports, with its data in `directory`."""
     policy = directory / "policy.toml"
     at = Gateway(*(f"http://127.0.0.1:{_free_port()}" for _ in range(2)))
-    text = policy_path(None).read_text()
+    text = policy_path().read_text()
     for address, url in (("127.0.0.1:8080", at.http_url), ("127.0.0.1:9000", at.s3_url)):
         text = text.replace(address, url.removeprefix("http://"))
     policy.write_text(text)
