@@ -179,7 +179,7 @@ def _options(found: Found) -> list[bytes]:
 def _check_connection(found: Found) -> Problem | None:
     """A field that `Connection` names is dropped by the next hop: it must not matter to anybody."""
     for option in _options(found):
-        if option in _HARMLESS_OPTIONS or not option:
+        if option in _HARMLESS_OPTIONS or option in _HOP_BY_HOP or not option:
             continue
         if not is_field_name(option):
             return malformed("Connection must be a list of names")
