@@ -4,5 +4,5 @@ pytest_plugins = [
     "tests.services.object_stores",
     "tests.services.postgres",
     "tests.services.valkey",
-    "tests.services.gateway_process",  # imports one of the above: last, so that asserts are rewritten
+    "tests.services.gateway_process",  # imports one of the above, so it is last
 ]

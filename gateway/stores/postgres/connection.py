@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import asyncpg
 
@@ -47,10 +47,12 @@ class Target:
     def _secrets(self) -> list[str]:
         try:
             parts = urlsplit(self.dsn)
-            raw = [parts.password or "", *parse_qs(parts.query).get("password", [])]
         except ValueError:
             return [self.dsn]
-        found = {text for one in raw for text in (one, unquote(one)) if text}
+        named = [one.partition("=") for one in parts.query.split("&")]
+        raw = [parts.password or "", *(value for name, _, value in named if name == "password")]
+        plain = [unquote(one) for one in raw]
+        found = {one for one in (*raw, *plain, *map(quote, plain)) if one}
         return sorted(found, key=len, reverse=True)
 
 

@@ -307,3 +307,29 @@ async def test_a_lock_wait_is_busy(jobs: PostgresStore, open_store: OpenStore, r
     assert isinstance(result, NotWritten)
     assert result.problem.code is Code.BUSY
     assert result.problem.retry_after_s == 1
+
+
+async def test_the_statement_leaves_in_the_gates_own_step(
+    jobs: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the real driver: no task runs between the gate's answer and the bytes of the write."""
+    await write(jobs, update("jobs", 1, state="prepared"))
+    log: list[str] = []
+    lane = jobs._writing._idle[-1]
+    transport = lane._connection._transport
+    send = transport.write
+
+    def logged(data: bytes) -> None:
+        log.append("bytes")
+        send(data)
+
+    monkeypatch.setattr(transport, "write", logged)
+
+    def gate() -> None:
+        asyncio.get_running_loop().call_soon(log.append, "somebody else")
+        log.append("gate")
+
+    action = operation(update("jobs", 1, state="sent"))
+    result = await jobs.write(action, NoBody(), fence(mark_at(1), gate=gate))
+    assert isinstance(result, Written)
+    assert log == ["gate", "bytes", "somebody else"]

@@ -1,0 +1,133 @@
+"""Laws of explain: it says what the data plane would do, and claims no more than is promised."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.cli.explain import Question, explain
+from gateway.cli.promise import promise
+from gateway.policy.document import PolicySet
+from gateway.policy.load import loads
+
+POLICY = """
+[server]
+auth = "none"
+[stores.files]
+type = "files"
+root = "files"
+[stores.db]
+type = "sqlite"
+path = "db.sqlite"
+tables = { jobs = {} }
+[stores.lake]
+type = "s3"
+listen = "127.0.0.1:9001"
+endpoint = "http://127.0.0.1:5000"
+access_key_id = "id"
+secret_access_key = "secret"
+settle_ms = 7000
+[[rules]]
+match = "/files/shared/{team}/{x*}"
+scope = "team/{team}"
+[[rules]]
+store = "lake"
+match = "/shared/{team}/{key*}"
+scope = "team/{team}"
+[[rules]]
+match = "/files/free/{x*}"
+mode = "off"
+[[rules]]
+match = "/files/seal/{x}"
+reads = "seal"
+"""
+
+
+@pytest.fixture(scope="module")
+def policy() -> PolicySet:
+    return loads(POLICY)
+
+
+def told(policy: PolicySet, method: str, url: str, token: str | None = "7") -> dict[str, str]:
+    """The explanation as {name: text}; several lines of one name joined."""
+    found: dict[str, str] = {}
+    for name, text in explain(policy, Question(method, url, token)):
+        found[name] = f"{found[name]}\n{text}" if name in found else text
+    return found
+
+
+@pytest.mark.parametrize(
+    "method, url, token, name, text",
+    [
+        ("PUT", "/files/a", "7", "scope", "files:a (its own"),
+        (
+            "PUT",
+            "/files/a",
+            "7",
+            "answer",
+            "412 fence_token_stale when the scope's mark is above 7",
+        ),
+        ("PUT", "/files/a", None, "answer", "428 fence_token_required"),
+        ("PUT", "/files/a", None, "scope", "files:a"),
+        ("PUT", "/files/a", "007", "answer", "400 fence_token_malformed"),
+        ("PUT", "/files/a//b", "7", "answer", "400 request_malformed"),
+        ("PUT", "/files/a b", "7", "scope", "files:a%20b"),
+        ("POST", "/files/a", "7", "answer", "405 method_not_allowed"),
+        ("OPTIONS", "/files/a", "7", "answer", "by the gateway itself"),
+        ("PUT", "/files/free/a", None, "answer", "passed on unfenced"),
+        ("GET", "/files/seal/a", "7", "reads", "seal: raises"),
+        ("GET", "/files/a", None, "reads", "check: refused when"),
+        ("PUT", "http://127.0.0.1:8080/files/shared/x/y", "7", "rule", "policy:18"),
+        ("PUT", "http://127.0.0.1:9001/shared/x/y", "7", "scope", "team/x"),
+        ("PUT", "http://127.0.0.1:9001/demo/k", "7", "scope", "lake:demo/k (its own"),
+        ("DELETE", "/db/jobs?id=eq.5", "7", "scope", "db:jobs/5"),
+        ("DELETE", "/db/jobs?id=eq.5", "7", "row", "jobs/5, if that is its whole primary key"),
+        ("DELETE", "/db/jobs?state=is.null", "7", "answer", "400 fence_scope_undetermined"),
+        ("GET", "/db/jobs", "7", "answer", "answered without a look at the token"),
+        ("DELETE", "/db/jbos", "7", "answer", "did you mean jobs?"),
+        ("PUT", "/db/jobs", "7", "answer", "405 method_not_allowed"),
+        ("PATCH", "/db/jobs?id=eq.5", "x", "answer", "400 fence_token_malformed"),
+    ],
+)
+def test_a_request_is_explained(
+    policy: PolicySet, method: str, url: str, token: str | None, name: str, text: str
+) -> None:
+    """Each line says what the same request would meet."""
+    assert text in told(policy, method, url, token)[name]
+
+
+def test_an_exact_promise_names_no_settle_time(policy: PolicySet) -> None:
+    """Files and databases check under the lock or in the transaction that writes."""
+    found = told(policy, "PUT", "/files/a")
+    assert found["promise"].startswith("exact: ")
+    assert "settle" not in found["not covered"]
+    assert "writers that bypass the gateway" in found["not covered"]
+
+
+def test_an_s3_promise_names_its_limits(policy: PolicySet) -> None:
+    """Its settle time, a frozen gateway and repeating ETags are what it does not cover."""
+    found = told(policy, "PUT", "http://127.0.0.1:9001/demo/k")
+    assert "within settle_ms = 7000 of its last byte" in found["promise"]
+    for gap in ("effects later than settle_ms = 7000", "frozen", "ETags that repeat"):
+        assert gap in found["not covered"]
+
+
+def test_a_scope_over_several_stores_has_the_weakest_promise(policy: PolicySet) -> None:
+    """The files store cannot lend its exactness to an S3 server that shares its scope."""
+    found = told(policy, "PUT", "/files/shared/x/y")
+    assert "settle_ms = 7000" in found["promise"]
+    assert "spans files, lake" in found["promise"]
+    assert "the weakest, lake" in found["promise"]
+
+
+def test_a_store_without_conditions_is_weaker_than_one_with(policy: PolicySet) -> None:
+    """Objects rewritten since are not claimed to be safe there."""
+    weak = loads(POLICY.replace("settle_ms = 7000", 'settle_ms = 7000\nconditions = "none"'))
+    text = promise([weak.stores["lake"]], weak.registry).text
+    assert "rewritten" not in text
+    assert "rewritten" in promise([policy.stores["lake"]], policy.registry).text
+
+
+def test_a_registry_that_forgets_is_told(policy: PolicySet) -> None:
+    """The memory registry loses its marks at a restart."""
+    forgetful = loads(POLICY + '[registry]\ntype = "memory"\n')
+    assert "memory registry forgets" in told(forgetful, "PUT", "/files/a")["not covered"]
