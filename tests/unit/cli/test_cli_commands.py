@@ -24,7 +24,7 @@ def run(*arguments: str, env: dict[str, str] | None = None) -> Result:
     "arguments, told",
     [
         (["sevre"], "Did you mean 'serve'?"),
-        (["explain", "PUT"], "Missing argument"),
+        (["explain", "PUT"], "Missing argument 'url'"),
         (["serve", "--polcy", "x"], "No such option: --polcy"),
         (["explain", "/files/x", "PUT"], "write METHOD URL"),
         (["check", str(QUICKSTART.with_name("quickstrt.toml"))], "did you mean quickstart.toml?"),
