@@ -220,7 +220,8 @@ class ReferenceStore:
         if query.get("max-keys", "1").strip("0123456789"):
             return ReadRefused(_refused(Code.REQUEST_MALFORMED).problem)
         limit = min(int(query.get("max-keys") or 1000), 1000)
-        keys = sorted(self._objects, key=None if "text_order" in self._breaks else str.encode)
+        encoding = "utf-16-be" if "utf_16_order" in self._breaks else "utf-8"
+        keys = sorted(self._objects, key=lambda key: key.encode(encoding))
         shown: list[str] = []
         for key in keys:
             at = key.find(delimiter, len(prefix)) if delimiter else -1

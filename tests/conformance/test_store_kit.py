@@ -38,7 +38,7 @@ FAULTS = {
     "forgets_metadata": "metadata",
     "shows_stamp": "metadata",
     "off_by_one": "ranges",
-    "text_order": "list_order",
+    "utf_16_order": "list_order",
     "empty_page": "list_pages",
 }
 
