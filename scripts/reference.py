@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: error codes, settings, metrics, variables.
+"""Writes docs/reference/ from the code: commands, error codes, settings, variables, metrics.
 
 python scripts/reference.py            writes the pages
 python scripts/reference.py --check    writes nothing, and fails when a committed page differs
@@ -6,17 +6,21 @@ python scripts/reference.py --check    writes nothing, and fails when a committe
 
 from __future__ import annotations
 
+import inspect
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import TypeAdapter
 
+from gateway.cli.commands import app
 from gateway.model.problem import STATUS, Code
-from gateway.policy.document import Document
-from gateway.telemetry.metrics import Metrics
+from gateway.policy.schema import SECTIONS, Setting, settings_of
+from gateway.settings import VARIABLES
+from gateway.telemetry.metrics import CATALOGUE, Metrics
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 ADVICE = {
@@ -48,44 +52,82 @@ def codes() -> Iterator[str]:
         yield f"| `{code.value}` | {STATUS[code]} | {advice} |"
 
 
-def described(schema: dict[str, Any], name: str = "policy") -> Iterator[tuple[str, str, str]]:
-    """Section, key and meaning of every setting that a schema describes."""
-    for key, part in schema.get("properties", {}).items():
-        if "description" in part:
-            default = f" Default: `{part['default']}`." if part.get("default") is not None else ""
-            yield name, key, part["description"].replace("|", "\\|") + default
-    for inner, part in schema.get("$defs", {}).items():
-        yield from described(part, inner)
-
-
 def settings() -> Iterator[str]:
     """The page of settings and variables."""
-    yield "# Settings of a policy file\n"
-    yield "| section | key | meaning |\n|---|---|---|"
-    seen = set()
-    for row in described(TypeAdapter(Document).json_schema()):
-        if row not in seen:
-            seen.add(row)
-            yield f"| {row[0].removesuffix('Settings')} | `{row[1]}` | {row[2]} |"
-    yield "\n# Environment\n"
+    yield "# Settings\n"
+    yield "A policy is one or more TOML files. A key that nobody knows is an error, never ignored;"
+    yield "`fencegate check` tells every mistake by file, line and key. `${NAME}` in a text is"
+    yield "replaced by the environment variable of that name, everywhere but in rules; `$$` stands"
+    yield "for `$`.\n"
+    for title, section in SECTIONS.items():
+        yield f"## `{title}`\n"
+        yield inspect.cleandoc(section.__doc__ or "") + "\n"
+        yield "| key | default | meaning |\n|---|---|---|"
+        for setting in settings_of(section):
+            meaning = setting.description.replace("|", "\\|")
+            yield f"| `{setting.key}` | {default_of(setting)} | {meaning} |"
+        yield ""
+    yield "## Environment\n"
     yield "| variable | meaning |\n|---|---|"
-    yield "| `FENCEGATE_ADMIN_KEY` | the admin key; without it one is made in `data/admin-key` |"
-    yield "| `FENCEGATE_DEBUG` | 1: a fault of the gateway itself is shown with its trace |"
-    yield "| `FENCEGATE_WORKER_SECRET` | the worker's secret in `policies/container.toml` |"
+    for name, meaning in VARIABLES.items():
+        yield f"| `{name}` | {meaning} |"
+    yield "| `FENCEGATE_WORKER_SECRET` | The worker's secret in `policies/container.toml`. |"
+
+
+def default_of(setting: Setting) -> str:
+    """A default as a policy file would write it."""
+    if setting.required:
+        return "required"
+    match setting.default:
+        case None:
+            return "not set"
+        case bool() | int() as value:
+            return f"`{value}`"
+        case tuple() as values:
+            return f"`{json.dumps(values)}`"
+        case value:
+            return f'`"{value}"`'
+
+
+def commands() -> Iterator[str]:
+    """The page of the command line."""
+    yield "# Command line\n"
+    yield "Exit codes: 0 done, 1 it failed, 2 the command line or the policy is wrong.\n"
+    group = typer.main.get_command(app)
+    context = group.make_context("fencegate", ["--help"], resilient_parsing=True)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield f"## fencegate {name}\n"
+        yield inspect.cleandoc(command.help or "") + "\n"
+        if parameters := [p for p in command.params if p.name != "help"]:
+            yield "| parameter | meaning |\n|---|---|"
+            yield from map(parameter_row, parameters)
+            yield ""
+
+
+def parameter_row(parameter: Any) -> str:
+    """One parameter of a command."""
+    written = parameter.opts[0]
+    if parameter.param_type_name == "argument":
+        written = parameter.name.upper() + ("" if parameter.required else " (optional)")
+    elif parameter.metavar:
+        written += f" {parameter.metavar}"
+    return f"| `{written}` | {parameter.help} |"
 
 
 def metrics() -> Iterator[str]:
     """The page of metrics."""
     yield "# Metrics\n"
     yield "Served at `/metrics` in the Prometheus text format.\n"
-    yield "| metric | type | meaning |\n|---|---|---|"
+    yield "| metric | type | labels | meaning |\n|---|---|---|---|"
     text = Metrics([("files", "http")]).exposition().decode()
     for family in text_string_to_metric_families(text):
-        suffix = "_total" if family.type == "counter" else ""
-        yield f"| `{family.name}{suffix}` | {family.type} | {family.documentation} |"
+        name = family.name + ("_total" if family.type == "counter" else "")
+        labels = ", ".join(CATALOGUE[name][1]) if name in CATALOGUE else ""
+        yield f"| `{name}` | {family.type} | {labels} | {family.documentation} |"
 
 
-PAGES = {"codes.md": codes, "settings.md": settings, "metrics.md": metrics}
+PAGES = {"cli.md": commands, "codes.md": codes, "settings.md": settings, "metrics.md": metrics}
 
 
 def main() -> int:

@@ -171,7 +171,7 @@ class AuthSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings:
-    """One rule: what it matches, and how that is fenced. `where` is its file and line."""
+    """One rule: what it matches, and how that is fenced. The first match wins."""
 
     __pydantic_config__: ClassVar[ConfigDict] = CLOSED
 
@@ -200,6 +200,7 @@ class RuleSettings:
             'raises and drains first, "ignore" does not look.'
         ),
     ] = Reads.CHECK
+    # Its file and line, from the loader.
     where: str = field(default="", compare=False)
 
 
