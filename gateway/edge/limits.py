@@ -15,7 +15,9 @@ class EdgeLimits:
     """Sizes in bytes, times in seconds.
 
     `linger_*` bound how much, and for how long, is read and dropped behind an early answer, so
-    that the client finds it (wire contract, "closes the connection gently").
+    that the client finds it (wire contract, "closes the connection gently"). Measured: with 1 MiB
+    a client that sends 3 MB before it reads lost one answer in twenty, with 6 MB all of them; with
+    16 MiB none up to 10 MB.
     """
 
     head_timeout_s: float = 10.0
@@ -24,7 +26,7 @@ class EdgeLimits:
     max_head_bytes: int = 32 * 1024
     max_fields: int = 100
     max_control_body_bytes: int = 1024 * 1024
-    linger_max_bytes: int = 1024 * 1024
+    linger_max_bytes: int = 16 * 1024 * 1024
     linger_timeout_s: float = 2.0
 
     @classmethod

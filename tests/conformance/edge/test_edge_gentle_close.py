@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import shutil
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ import botocore.config
 import botocore.exceptions
 import pytest
 
+from gateway.edge.exchange import Exchange
 from gateway.edge.limits import EdgeLimits
 from gateway.edge.strict import StrictProtocol
 from tests.conformance.edge.must_reject import put
@@ -37,7 +39,7 @@ def with_http_client(gateway: RecordingGateway, size: int) -> list[int]:
     client = http.client.HTTPConnection(*gateway.address, timeout=10)
     statuses = []
     try:
-        for token in ("1", "5"):
+        for _token in ("1", "5"):
             client.request("PUT", "/k", b"x" * size, {"X-Fence-Token": token})
             answer = client.getresponse()
             answer.read()
@@ -62,7 +64,7 @@ def with_urllib(gateway: RecordingGateway, size: int) -> list[int]:
     return statuses
 
 
-def fenced_client(gateway: RecordingGateway, token: Callable[[], str]) -> Any:
+def fenced_client(gateway: RecordingGateway, token: Callable[[], str], timeout_s: int) -> Any:
     client = boto3.client(
         "s3",
         endpoint_url=gateway.url,
@@ -70,7 +72,7 @@ def fenced_client(gateway: RecordingGateway, token: Callable[[], str]) -> Any:
         aws_access_key_id="demo",
         aws_secret_access_key="demo-secret",
         config=botocore.config.Config(
-            s3={"addressing_style": "path"}, read_timeout=4, retries={"max_attempts": 3}
+            s3={"addressing_style": "path"}, read_timeout=timeout_s, retries={"max_attempts": 3}
         ),
     )
 
@@ -81,12 +83,13 @@ def fenced_client(gateway: RecordingGateway, token: Callable[[], str]) -> Any:
     return client
 
 
-def with_boto3(gateway: RecordingGateway, size: int) -> list[int]:
+def with_boto3(gateway: RecordingGateway, size: int, timeout_s: int = 4) -> list[int]:
     token = "1"
-    client = fenced_client(gateway, lambda: token)
+    client = fenced_client(gateway, lambda: token, timeout_s)
     statuses = []
     try:
-        for token in ("1", "5"):
+        for number in ("1", "5"):
+            token = number
             try:
                 answer = client.put_object(Bucket="bucket", Key="k", Body=b"x" * size)
                 statuses.append(answer["ResponseMetadata"]["HTTPStatusCode"])
@@ -151,18 +154,76 @@ async def test_node_fetch_finds_the_refusal(gateway: RecordingGateway, size: int
         assert json.loads(output) == [412, 201]
 
 
-async def test_an_abrupt_close_would_lose_it(
+SENDS_BEFORE_IT_READS = """
+import http.client, sys
+lost = 0
+for _ in range(int(sys.argv[4])):
+    client = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]), timeout=10)
+    try:
+        client.request("PUT", "/k", b"x" * int(sys.argv[3]), {"X-Fence-Token": "1"})
+        assert client.getresponse().status == 412
+    except OSError:
+        lost += 1
+    client.close()
+print(lost)
+"""
+
+
+async def lost_answers(gateway: RecordingGateway, size: int) -> int:
+    """How many of 20 refusals a client in a process of its own does not find."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        SENDS_BEFORE_IT_READS,
+        gateway.address[0],
+        str(gateway.address[1]),
+        str(size),
+        "20",
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), 30)
+    return int(output)
+
+
+@pytest.mark.parametrize("size", [3_000_000, 10_000_000])
+async def test_no_refusal_of_a_large_body_is_lost(gateway: RecordingGateway, size: int) -> None:
+    """A client that sends its whole body before it reads finds 20 of 20 refusals."""
+    assert await lost_answers(gateway, size) == 0
+
+
+async def test_an_abrupt_close_would_lose_them(
     gateway: RecordingGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: closed at once instead, the 412 is lost for a plain client."""
+    """Negative control: closed at once instead, the refusals are lost."""
     monkeypatch.setattr(StrictProtocol, "_linger", lambda self: self.transport.close())
-    lost = 0
-    for _ in range(ROUNDS):
-        try:
-            await asyncio.to_thread(with_http_client, gateway, 3_000_000)
-        except OSError:
-            lost += 1
-    assert lost > 0
+    assert await lost_answers(gateway, 10_000_000) > 0
+
+
+async def test_a_kept_connection_would_spoil_the_next_request(
+    gateway: RecordingGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: kept alive, boto3's next PUT comes late and twice."""
+    start = Exchange._start
+
+    def keep(self: Exchange, *args: Any) -> bytes:
+        self.ended, self.awaits_continue = True, False
+        return start(self, *args)
+
+    monkeypatch.setattr(Exchange, "_start", keep)
+    began = time.monotonic()
+    await asyncio.to_thread(with_boto3, gateway, 0, 1)
+    assert time.monotonic() - began > 0.9
+    assert len(gateway.store.reached) > 2
+
+
+async def until_cut_off(connection: RawConnection, piece: bytes, pause_s: float) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await connection.send(piece)
+            except ConnectionError:
+                return
+            await asyncio.sleep(pause_s)
 
 
 async def test_the_rest_is_read_within_bounds() -> None:
@@ -174,19 +235,12 @@ async def test_the_rest_is_read_within_bounds() -> None:
         endless = await gateway.connect()
         await endless.send(head)
         assert (await endless.answer()).status == 412
-        with pytest.raises(ConnectionError):
-            while True:
-                await endless.send(b"x" * 65_536)
+        await until_cut_off(endless, b"x" * 65_536, pause_s=0)
         stalled = await gateway.connect()
         await stalled.send(head)
         assert (await stalled.answer()).status == 412
         began = time.monotonic()
-        while True:  # the server's side has ended at once; the socket itself ends with the time
-            try:
-                await stalled.send(b"x")
-            except ConnectionError:
-                break
-            await asyncio.sleep(0.02)
+        await until_cut_off(stalled, b"x", pause_s=0.02)
         assert 0.1 < time.monotonic() - began < 2
 
 
