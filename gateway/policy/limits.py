@@ -36,7 +36,10 @@ class Limits:
     )
     member_ttl_ms: Annotated[
         Milliseconds,
-        Field(description="How long a replica stays a member without a renewed heartbeat."),
+        Field(
+            description="How long a replica stays a member without a renewed heartbeat. No effect "
+            "while one process has the registry to itself."
+        ),
     ] = 3_000
     drain_timeout_ms: Annotated[
         Milliseconds,
@@ -59,9 +62,6 @@ class Limits:
     max_rows_body_bytes: Annotated[
         ByteCount, Field(description="Size of a body in the rows dialect.")
     ] = 1_048_576
-    max_xml_body_bytes: Annotated[
-        ByteCount, Field(description="Size of an XML body in the s3 dialect.")
-    ] = 2_097_152
     max_object_bytes: Annotated[
         ByteCount | None, Field(description="Size of an object; absent means no limit.")
     ] = None
