@@ -39,7 +39,7 @@ def with_http_client(gateway: RecordingGateway, size: int) -> list[int]:
     client = http.client.HTTPConnection(*gateway.address, timeout=10)
     statuses = []
     try:
-        for _token in ("1", "5"):
+        for token in ("1", "5"):
             client.request("PUT", "/k", b"x" * size, {"X-Fence-Token": token})
             answer = client.getresponse()
             answer.read()
