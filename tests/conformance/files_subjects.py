@@ -28,7 +28,7 @@ def open_tree(
             root = Path(directory)
             store = make("files", root)
             await store.probe()
-            uploads = next(path for path in (root / ".fencegate/tmp").iterdir() if path.is_dir())
+            uploads = [path for path in (root / ".fencegate/tmp").iterdir() if path.is_dir()]
             journal = KernelJournal(uploads, root)
             try:
                 yield Subject(store, traits, journal=journal)

@@ -21,12 +21,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class KernelJournal:
-    """Watches a directory of uploads and the directory that objects are renamed into."""
+    """Watches directories of uploads and the directory that objects are renamed into."""
 
-    def __init__(self, uploads: Path, objects: Path) -> None:
+    def __init__(self, uploads: list[Path], objects: Path) -> None:
         self._fd = _LIBC.inotify_init1(_IN_NONBLOCK)
         assert self._fd >= 0, os.strerror(ctypes.get_errno())
-        for path, mask in ((uploads, _IN_MOVED_FROM), (objects, _IN_MOVED_TO)):
+        watched = [(path, _IN_MOVED_FROM) for path in uploads] + [(objects, _IN_MOVED_TO)]
+        for path, mask in watched:
             watch = _LIBC.inotify_add_watch(self._fd, os.fsencode(path), mask)
             assert watch >= 0, os.strerror(ctypes.get_errno())
         self._from: dict[int, str] = {}
