@@ -324,7 +324,8 @@ async def _open_stores(policy: PolicySet, stack: AsyncExitStack) -> dict[str, St
     for name, settings in policy.stores.items():
         store = build_store(settings, policy)
         stack.push_async_callback(store.aclose)
-        await store.probe()
+        capabilities = await store.probe()
+        sys.stdout.write(f"store {name}: {capabilities.guarantee}\n")
         stores[name] = store
     return stores
 
