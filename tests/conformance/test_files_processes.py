@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -282,7 +283,8 @@ async def test_kills_lose_no_answered_write(layout: str, tmp_path: Path) -> None
             for number in range(20):
                 child.send(**put(1, write_id=f"r{round_}n{number}", times=3000))
                 if number == 2 + round_:
-                    await asyncio.sleep(round_ * 0.002)  # another moment of the write each time
+                    with contextlib.suppress(TimeoutError):  # another moment of the write each time
+                        await asyncio.wait_for(asyncio.Event().wait(), round_ * 0.002)
                     await child.kill()
                     break
                 assert (await child.read())["result"] == "Written"
