@@ -20,7 +20,7 @@ from gateway.stores.files.tree_paths import Place
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_TRIES: Final = 16
+_TRIES: Final = 64
 _NOT_A_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 
 
@@ -31,7 +31,17 @@ class TreeDirectories:
         self._root = root
 
     def _walk(self, names: Sequence[bytes], *, make: bool) -> int:
-        """Open the directory with this path. Raises FileNotFoundError, `Refusal` (conflict)."""
+        """Open the directory with this path. Raises FileNotFoundError, `Refusal` (conflict).
+
+        While it is made, somebody may clear a directory that was empty still: then from the root
+        once more, as nothing can be made in a directory that is gone.
+        """
+        for _ in range(_TRIES if make else 0):
+            with suppress(FileNotFoundError):
+                return self._descend(names, make=make)
+        return self._descend(names, make=make)
+
+    def _descend(self, names: Sequence[bytes], *, make: bool) -> int:
         fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in names:
@@ -44,21 +54,16 @@ class TreeDirectories:
         return fd
 
     def _step(self, fd: int, name: bytes, *, make: bool) -> int:
-        for _ in range(_TRIES):
-            try:
-                return os.open(name, _DIRECTORY, dir_fd=fd)
-            except FileNotFoundError:
-                if not make:
-                    raise
-                # Somebody may make it before us, or clear it again: then it is tried once more.
-                with suppress(FileExistsError):
-                    os.mkdir(name, 0o777, dir_fd=fd)
-                    os.fsync(fd)
-            except OSError as error:
-                if error.errno in _NOT_A_DIRECTORY:
-                    raise _in_the_way(name) from error
-                raise
-        raise FileNotFoundError(errno.ENOENT, "the directory is being removed", name)
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o777, dir_fd=fd)
+                os.fsync(fd)
+        try:
+            return os.open(name, _DIRECTORY, dir_fd=fd)
+        except OSError as error:
+            if error.errno in _NOT_A_DIRECTORY:
+                raise _in_the_way(name) from error
+            raise
 
     @contextmanager
     def parent(self, place: Place, *, make: bool = False) -> Iterator[int]:
@@ -124,9 +129,9 @@ class TreeDirectories:
 
         Directories that somebody cleared since they were made are made again.
         """
-        for _ in range(_TRIES):
+        for number in range(_TRIES):
             try:
-                with self.parent(place, make=True) as parent:
+                with self.parent(place, make=number > 0) as parent:
                     os.replace(source, place.names[-1], dst_dir_fd=parent)
                     return
             except FileNotFoundError:
