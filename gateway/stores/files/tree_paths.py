@@ -1,7 +1,7 @@
-"""The file name of a URL path segment, one to one: two spellings never name one file.
+"""The file name of a URL path segment: percent-decoded, as a person expects to see it.
 
-Escapes of bytes that have no other spelling are decoded, so that a person reads `a b` and `über`.
-Escapes of bytes that may also stand bare (RFC 3986, reserved) are kept: `a%21` is not `a!`.
+Two spellings of one path name one file, and have one canonical form, so one scope (decisions,
+"Canonical resources"); two paths that are not spellings of each other never share a file.
 """
 
 from __future__ import annotations
@@ -10,19 +10,15 @@ import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from gateway.model.problem import Code, Problem
 from gateway.stores.files.faults import Refusal
 
 RESERVED_PREFIX: Final = b".fencegate"
 _MAX_NAME_BYTES: Final = 255
-_BARE: Final = rb"A-Za-z0-9\-._~!$&'()*+,;=:@"
-_SEGMENT: Final = re.compile(rb"(?:[" + _BARE + rb"]|%[0-9A-Fa-f]{2})+")
-_ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})(?=([0-9A-Fa-f]{2})?)")
-_UNRESERVED: Final = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-)
-_KEPT: Final = frozenset(b"!$&'()*+,;=:@/") | frozenset(range(32)) | {127}
+_SEGMENT: Final = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
+"""Visible ASCII, and a percent sign only as part of an escape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +44,20 @@ def place_of(key: str) -> Place:
 
 
 def _name(segment: str) -> bytes:
-    raw = segment.encode("utf-8", "surrogateescape")
-    if not raw:
+    if not segment:
         raise _refused("an empty name", "paths here have no `//` and no `/` at the end")
-    if not _SEGMENT.fullmatch(raw):
-        raise _refused(
-            f"{segment!r}", "percent-escape all but letters, digits and -._~!$&'()*+,;=:@"
-        )
-    if raw in (b".", b".."):
+    if not _SEGMENT.fullmatch(segment):
+        raise _refused(f"{segment!r}", "escape blanks and all but visible ASCII as %XX, `%` as %25")
+    name = unquote_to_bytes(segment)
+    if name in (b".", b".."):
         raise _refused(f"{segment!r}", "`.` and `..` are not names of files")
-    name = _ESCAPE.sub(_decoded, raw)
+    if b"/" in name or b"\0" in name:
+        raise _refused(f"{segment!r}", "the name of a file has no slash and no NUL in it")
     if len(name) > _MAX_NAME_BYTES:
         raise _refused(f"{segment[:40]!r}…", f"a name has at most {_MAX_NAME_BYTES} bytes")
     if name.startswith(RESERVED_PREFIX):
         raise _refused(f"{segment!r}", "names that begin with `.fencegate` are the gateway's own")
     return name
-
-
-def _decoded(match: re.Match[bytes]) -> bytes:
-    byte = int(match[1], 16)
-    if byte in _UNRESERVED:
-        raise _refused(f"`{match[0].decode()}`", f"write `{chr(byte)}`, which needs no escape")
-    # A percent sign before two hex digits would read like one of the escapes that are kept.
-    if byte in _KEPT or (byte == ord("%") and match[2] is not None):
-        return match[0].upper()
-    return bytes((byte,))
 
 
 def _refused(what: str, why: str) -> Refusal:

@@ -245,7 +245,7 @@ async def test_a_replay_comes_before_the_mark(tree: Subject) -> None:
 
 async def test_bad_names(tree: Subject, tmp_path: Path) -> None:
     """What no file can be is refused on writes before the body is read, and not found on reads."""
-    for key in ("..", "a/../../etc/passwd", ".fencegate/format", "a//b", "x" * 256, "%41"):
+    for key in ("..", "a/../../etc/passwd", ".fencegate/format", "a//b", "x" * 256, "a%2Fb"):
         body = Pieces(b"x")
         result = await tree.put(key, body)
         assert code_of(result) is Code.CONFLICT
