@@ -48,9 +48,10 @@ class Lane:
     ) -> list[Mapping[str, Any]] | Problem:
         """Send one statement and wait for its rows. Raises what the driver raises.
 
-        `gate` is asked after everything that awaits: the driver writes to the socket in the first
-        step of its coroutine, so nothing comes between the answer and the bytes. When it refuses,
-        its problem is returned and nothing is sent. `sent` tells whether bytes may have left.
+        `gate` is asked after everything that awaits: the driver hands the bytes to the transport in
+        the first step of its coroutine (uvloop's sends them when that step's turn of the loop
+        ends). When the gate refuses, its problem is returned and nothing is sent. `sent` tells
+        whether bytes may have left.
         """
         self.sent = False
         prepared = self._prepared.get(statement.text)

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 import pytest
+import uvloop
 
 from gateway.model.mark import Scope
 from gateway.stores.postgres.store import PostgresStore
 from tests.conformance.postgres.journal import CommitJournal
 from tests.conformance.postgres.requests import mark_at
 from tests.conformance.postgres.wire import Wire
+
+STANDARD_LOOP = {"asyncio": asyncio.new_event_loop}
+SERVED_LOOP = {"uvloop": uvloop.new_event_loop}
+ON_BOTH_LOOPS = {"test_postgres_commit_order", "test_postgres_lost_answers"}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that the product is served with; where the order of events is the law, both."""
+    if "step" in item.name:  # looks into a transport, which uvloop does not allow
+        return STANDARD_LOOP
+    both = item.path.stem in ON_BOTH_LOOPS
+    return {**STANDARD_LOOP, **SERVED_LOOP} if both else SERVED_LOOP
 
 
 @dataclass(frozen=True, slots=True)
