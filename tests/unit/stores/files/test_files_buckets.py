@@ -20,7 +20,7 @@ from gateway.stores.files import BucketStore
 from gateway.stores.files.blobs import PLACED_SUFFIX
 from gateway.stores.files.index import Index
 from gateway.testing.store_subject import SHUT, Gate, Pieces, Subject, code_of, etag_of
-from tests.conformance.files_subjects import BUCKETS
+from tests.conformance.files.files_subjects import BUCKETS
 
 
 @pytest.fixture

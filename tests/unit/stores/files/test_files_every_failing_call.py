@@ -17,7 +17,7 @@ from gateway.ports.store import CarryFailed, MaybeWritten, NotWritten, WriteResu
 from gateway.stores.files.index import Index
 from gateway.testing.store_contract import OpenSubject, Subject
 from gateway.testing.store_subject import Seen, etag_of
-from tests.conformance.files_subjects import open_buckets, open_tree
+from tests.conformance.files.files_subjects import open_buckets, open_tree
 
 CALLS = [
     (os, name)

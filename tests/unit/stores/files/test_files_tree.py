@@ -21,7 +21,7 @@ from gateway.ports.store import NotWritten, ProbeFailed, ReadDone, ReadRefused, 
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.files.tree_changes import Replacement
 from gateway.testing.store_subject import SHUT, Gate, Pieces, Subject, code_of, etag_of
-from tests.conformance.files_subjects import TREE
+from tests.conformance.files.files_subjects import TREE
 
 
 @pytest.fixture

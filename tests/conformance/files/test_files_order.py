@@ -29,7 +29,7 @@ from gateway.testing.store_order import (
     overtaken,
 )
 from gateway.testing.store_subject import Subject, in_time
-from tests.conformance.files_subjects import open_buckets, open_tree
+from tests.conformance.files.files_subjects import open_buckets, open_tree
 
 SEEN: ContextVar[Mark] = ContextVar("SEEN")
 """The mark of the write that this task is about."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.testing.store_contract import Law, laws_for
-from tests.conformance.files_subjects import BUCKETS, TREE, open_buckets, open_tree
+from tests.conformance.files.files_subjects import BUCKETS, TREE, open_buckets, open_tree
 
 
 @pytest.mark.parametrize("law", laws_for(TREE), ids=lambda law: law.name)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from gateway.model.problem import Code
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.testing.store_contract import Effect, OpenSubject, Subject, Traits
-from tests.conformance.kernel_journal import KernelJournal
+from tests.conformance.files.kernel_journal import KernelJournal
 
 TREE = Traits(bucketed=False, numbered=True)
 BUCKETS = Traits(bucketed=True, numbered=True, absent_code=Code.NOT_FOUND)

@@ -25,8 +25,8 @@ from gateway.ports.store import ReadDone
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.testing.store_contract import Effect
 from gateway.testing.store_subject import bytes_of
-from tests.conformance.files_subjects import IndexJournal
-from tests.conformance.kernel_journal import KernelJournal
+from tests.conformance.files.files_subjects import IndexJournal
+from tests.conformance.files.kernel_journal import KernelJournal
 
 LAYOUTS = ["tree", "buckets"]
 CHILD = Path(__file__).with_name("files_child.py")
@@ -81,8 +81,8 @@ async def children(
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                cwd=Path(__file__).parents[2],
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+                cwd=Path(__file__).parents[3],
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
             )
         )
         for _ in range(number)
