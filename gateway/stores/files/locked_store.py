@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Final
@@ -24,12 +23,13 @@ from gateway.ports.store import (
 )
 from gateway.stores.files.changes import DISK_ERRORS
 from gateway.stores.files.durable import make_directories, sync_directory
-from gateway.stores.files.faults import Refusal, disk_problem
-from gateway.stores.files.flocks import FileLock
+from gateway.stores.files.faults import Refusal, busy, disk_problem
+from gateway.stores.files.flocks import FileLock, acquire
 from gateway.stores.files.incoming import Incoming
 from gateway.stores.files.scope_locks import ScopeLocks
 from gateway.stores.files.threads import DiskThreads
 
+_START_S: Final = 10.0
 _GUARANTEE: Final = (
     "exact, whatever crashes: each write checks the mark and takes effect under its scope's file "
     "lock, and every raise takes that lock alone; not covered: whoever writes to the files directly"
@@ -153,11 +153,23 @@ class LockedStore(ABC):
             return
         async with self._opening:
             if not self._is_open:
-                await self._threads.run(self._open_all)
+                await self._start()
                 self._is_open = True
 
+    async def _start(self) -> None:
+        """Open one process at a time: SQLite answers `locked` to two that make a log at once."""
+        await self._threads.run(make_directories, self._state)
+        lock = FileLock(self._state / "start.lock", exclusive=True)
+        try:
+            if not await acquire(lock, self._threads, _START_S):
+                raise Refusal(
+                    busy(f"another process has been opening store {self.name!r} for long")
+                )
+            await self._threads.run(self._open_all)
+        finally:
+            lock.release()
+
     def _open_all(self) -> None:
-        make_directories(self._state)
         self._check_format()
         self._open()
         self._incoming.open(self._sweep)
@@ -166,7 +178,7 @@ class LockedStore(ABC):
         path = self._state / "format"
         wanted = f"fencegate {self.format}\n"
         if not path.exists():
-            draft = path.with_name(f"format.{os.getpid()}")
+            draft = path.with_name("format.new")
             draft.write_text(wanted)
             draft.replace(path)
             sync_directory(self._state)

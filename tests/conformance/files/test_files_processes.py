@@ -219,6 +219,14 @@ async def test_a_stopped_writer_holds_up_the_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+async def test_processes_may_start_at_once(layout: str, tmp_path: Path) -> None:
+    """Several processes that open a fresh root in the same moment all open it."""
+    for number in range(3):
+        async with children(layout, tmp_path / str(number), number=4) as started:
+            assert len({child.uploads for child in started}) == 4
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 async def test_races_between_processes_have_one_winner(layout: str, tmp_path: Path) -> None:
     """Of 16 writers in two processes with one condition, exactly one wins, create and replace."""
     async with children(layout, tmp_path, timeout_ms=5000) as both:
@@ -254,23 +262,23 @@ async def test_effects_of_two_processes_are_in_order(layout: str, tmp_path: Path
             journals.append(KernelJournal([child.uploads for child in both], tmp_path))
         else:
             journals.append(IndexJournal(tmp_path / "index.sqlite"))
-        for name, child in zip("ab", both, strict=True):
-            orders: list[dict[str, Any]] = []
-            for token in range(1 if name == "a" else 2, 81, 2):
-                orders.append({"do": "carry", "token": token})
-                writes = [put(token, key, write_id=f"{token}-{name}-{key}") for key in "xyz"]
-                orders.append({"do": "storm", "orders": writes})
-            child.send(do="sequence", orders=orders)
-        answers = [(await child.read())["results"] for child in both]
+        answers = []
+        for round_ in range(40):
+            names = "ab" if round_ % 2 else "ba"  # the higher token is the other one's each time
+            for token, name in enumerate(names, start=2 * round_ + 1):
+                keys = [put(token, key, write_id=f"{token}-{name}-{key}") for key in "xyz"]
+                orders = [{"do": "carry", "token": token}, {"do": "storm", "orders": keys}]
+                both["ab".index(name)].send(do="sequence", orders=orders)
+            answers += [(await child.read())["results"][1] for child in both]
         effects = await journals[0]()
         if layout == "tree":
             journals[0].close()
     assert tokens_in_order(effects)
-    assert len({effect.write_id.split("-")[1] for effect in effects}) == 2, "no contest at all"
-    results = [r for answer in answers for storm in answer[1::2] for r in storm["results"]]
+    assert len({effect.write_id.split("-")[1] for effect in effects}) == 2
+    results = [result for storm in answers for result in storm["results"]]
     written = {r["write_id"] for r in results if r["result"] == "Written"}
     assert written == {effect.write_id for effect in effects}
-    assert {r["result"] for r in results} <= {"Written", "FencedByStore"}
+    assert {r["result"] for r in results} == {"Written", "FencedByStore"}, "no contest at all"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
