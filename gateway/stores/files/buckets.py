@@ -28,7 +28,7 @@ from gateway.stores.files.blobs import PLACED_SUFFIX, Address, Blobs, Placed, no
 from gateway.stores.files.bucket_changes import Removal, Replacement, Shelf, Terms
 from gateway.stores.files.changes import settle, stage
 from gateway.stores.files.faults import Refusal, busy
-from gateway.stores.files.incoming import receive
+from gateway.stores.files.incoming import Upload, receive
 from gateway.stores.files.index import Index
 from gateway.stores.files.listing import page, query_of
 from gateway.stores.files.locked_store import LockedStore
@@ -127,24 +127,21 @@ class BucketStore(LockedStore):
     ) -> WriteResult:
         address = self._address(action.bucket, action.key)
         upload = self._incoming.upload(fence.write_id)
+        unused: Placed | None = None
         try:
             await receive(body, action.length, upload, self._threads)
-            placed = await self._threads.run(
+            placed = unused = await self._threads.run(
                 self._shelf.blobs.place, upload, address, lost=Placed.remove
             )
-        finally:
-            await self._threads.run(upload.discard)
-        kept = False
-        try:
             async with self._scopes.shared(fence.scope) as stored:
                 terms = Terms(operation.conditions, fence, stored)
                 change = Replacement(self._shelf, address, terms, action, placed)
                 ended = await self._stage(change, fence)
-                kept = ended is None or isinstance(ended, MaybeWritten)
+                if ended is None or isinstance(ended, MaybeWritten):
+                    unused = None
                 return ended or await settle(change, self._threads, self.name)
         finally:
-            if not kept:
-                await self._threads.run(placed.remove)
+            await self._threads.run(_clear, upload, unused)
 
     async def _stage(self, change: Replacement | Removal, fence: WriteFence) -> WriteResult | None:
         async with self._writing():
@@ -216,6 +213,14 @@ class BucketStore(LockedStore):
         query = query_of(action)
         with self._index.listing(action.bucket) as listed:
             return page(action, query, listed.rows)
+
+
+def _clear(upload: Upload, unused: Placed | None) -> None:
+    """One call, so that a cancellation cannot come between."""
+    upload.discard()
+    if unused is not None:
+        with suppress(OSError):  # the note leads a later start to it
+            unused.remove()
 
 
 def _malformed(message: str, native: str) -> Problem:
