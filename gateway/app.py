@@ -108,7 +108,13 @@ def build_store(settings: StoreSettings, policy: PolicySet) -> Store:
     match settings:
         case FilesSettings(dialect="s3"):
             root, buckets = policy.data(settings.root), settings.buckets
-            return BucketStore(settings.name, root, buckets, lock_timeout_ms=limits.lock_timeout_ms)
+            return BucketStore(
+                settings.name,
+                root,
+                buckets,
+                region=settings.region,
+                lock_timeout_ms=limits.lock_timeout_ms,
+            )
         case FilesSettings():
             root = policy.data(settings.root)
             return TreeStore(settings.name, root, lock_timeout_ms=limits.lock_timeout_ms)
