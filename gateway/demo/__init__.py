@@ -1,5 +1,11 @@
 """`fencegate demo`: a stale holder meets the gateway, played with real processes."""
 
-from gateway.demo.story import play
 
-__all__ = ["play"]
+def play() -> int:
+    """Play the story; 0 only if no stale write landed.
+
+    The story is imported here, so that a worker process does not import itself with the package.
+    """
+    from gateway.demo.story import play as play_story
+
+    return play_story()

@@ -19,11 +19,15 @@ Key = tuple[Scope, int, str | None, str, str, str]
 
 @dataclass(slots=True)
 class Attempt:
-    """The last attempt of one logical request. `outcome` is None while it is under way."""
+    """The last attempt of one logical request. `outcome` is None while it is under way.
+
+    `before` is the attempt it repeats, whose outcome is not known.
+    """
 
     write_id: str
     expires_s: float
     outcome: Outcome | None = None
+    before: Attempt | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -60,16 +64,25 @@ class Replays:
     def begin(self, key: Key, write_id: str) -> Attempt:
         """Remember that an attempt is under way; a retry that comes meanwhile waits for it."""
         attempt = Attempt(write_id, self._clock.boottime_s() + self._ttl_s)
+        attempt.before = self._attempts.get(key)
         self._attempts[key] = attempt
         self._attempts.move_to_end(key)
         self._trim()
         return attempt
 
     def end(self, key: Key, attempt: Attempt, outcome: Outcome | None) -> None:
-        """Keep what was applied or is unknown; what was refused is forgotten."""
+        """Keep what was applied or is unknown; what was refused is forgotten.
+
+        A refused retry leaves the unknown attempt before it where it was: it may have been applied.
+        """
+        before, attempt.before = attempt.before, None
         attempt.outcome = outcome if isinstance(outcome, Applied | Unknown) else None
         attempt.done.set()
-        if attempt.outcome is None and self._attempts.get(key) is attempt:
+        if attempt.outcome is not None or self._attempts.get(key) is not attempt:
+            return
+        if before is not None and isinstance(before.outcome, Unknown):
+            self._attempts[key] = before
+        else:
             del self._attempts[key]
 
     def _trim(self) -> None:

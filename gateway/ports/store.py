@@ -42,9 +42,10 @@ def _no_haste(reset: Callable[[], None]) -> None:
 class WriteFence:
     """What a write must carry and ask: scope and mark it was admitted under, and the gate.
 
-    `gate()` must be called exactly once, immediately before the bytes (or the COMMIT, or the
-    rename) that make the write take effect, with no await in between. It answers None to let the
-    write pass, or the problem to refuse with. `looked` is what `look` saw before admission.
+    `gate()` must be called immediately before the bytes (or the COMMIT, or the rename) that make
+    the write take effect, with no await in between; and once more before each further try of a
+    write that certainly failed. It answers None to let the write pass, or the problem to refuse
+    with. `looked` is what `look` saw before admission.
     `write_id` is unique per attempt and goes into the stamp or the fence row;
     `previous_write_id` is that of an earlier attempt of the same logical request whose outcome is
     not known. `on_haste` takes what resets the upstream exchange: it is called when a higher mark
