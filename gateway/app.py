@@ -63,6 +63,7 @@ from gateway.telemetry.loop_lag import watch_loop
 from gateway.telemetry.metrics import Metrics
 
 _READY_TIMEOUT_S: Final = 2.0
+_GRACE_S: Final = 8  # container engines kill 10 s after SIGTERM
 
 
 class _HasTables(Protocol):
@@ -311,7 +312,7 @@ async def _serve(policy: PolicySet) -> None:
             exposition=metrics.exposition,
             digest=policy.digest,
             version=metadata.version("fencegate"),
-            reach=engine.decider.reach,
+            reach=engine.decider.meets,
         )
         dialects = {
             name: build_dialect(settings, stores[name], policy)
@@ -356,7 +357,7 @@ async def _run(
         limits=limits,
         hosts=hosts,
     )
-    server = EdgeServer(plane, sockets, limits=limits, ids=ids, observer=observer)
+    server = EdgeServer(plane, sockets, limits=limits, ids=ids, observer=observer, grace_s=_GRACE_S)
 
     async def leave() -> None:
         readiness.leaving = True

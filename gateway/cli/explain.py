@@ -18,7 +18,7 @@ from gateway.dialects.s3.dialect import S3Dialect
 from gateway.model.operation import Kind, Operation
 from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
-from gateway.model.row_action import DeleteRows, SelectRows
+from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
 from gateway.model.token import Malformed, Token, parse_token
 from gateway.policy.complaint import nearest
 from gateway.policy.decide import Decider, Permit
@@ -75,6 +75,11 @@ def _decided(
     decided = decider.decide(operation)
     if isinstance(decided, Problem):
         yield "answer", _problem(decided)
+        if isinstance(operation.action, InsertRow):
+            yield (
+                "answer",
+                "if the body lacks part of the primary key; else as for its row",
+            )
         # Without a token, rule and scope are still worth knowing: those that one would meet.
         decided = decider.decide(replace(operation, token=Token(1)))
         if isinstance(decided, Problem):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.policy.document import (
     FilesSettings,
@@ -15,6 +16,11 @@ from gateway.policy.document import (
     S3Settings,
     SqliteSettings,
     StoreSettings,
+)
+
+_SIDE_EFFECTS: Final = (
+    "triggers and foreign-key actions of the database that change rows of other scopes; "
+    "give tables that change together one scope"
 )
 
 
@@ -76,9 +82,12 @@ def _gaps(store: StoreSettings) -> list[str]:
         case FilesSettings():
             return ["programs that change the directory without the gateway's locks"]
         case SqliteSettings():
-            return []
+            return [_SIDE_EFFECTS]
         case PostgresSettings():
-            return ["a fail-over to a standby that lacks commits; make it synchronous"]
+            return [
+                _SIDE_EFFECTS,
+                "a fail-over to a standby that lacks commits; make it synchronous",
+            ]
         case S3Settings():
             gaps = [
                 f"effects later than {_settle(store)} after the last byte of a write",

@@ -251,8 +251,8 @@ def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
 def _unreachable(scope: str) -> Problem:
     return Problem(
         Code.NOT_FOUND,
-        f"no request can have the scope {scope}: no rule of the policy names it, and no store is "
-        "called so; check the spelling",
+        f"no request can have the scope {scope}: neither a rule nor a resource of a "
+        "store has it; check the spelling",
         hint="fencegate explain METHOD URL tells the scope of a request.",
     )
 

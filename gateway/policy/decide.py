@@ -11,13 +11,21 @@ one token cannot be compared in several scopes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from gateway.model.mark import Scope
 from gateway.model.operation import Operation
 from gateway.model.problem import Code, Problem
-from gateway.policy.document import Mode, PolicySet, Reads, RuleSettings, StoreSettings
+from gateway.policy.document import (
+    FilesSettings,
+    Mode,
+    PolicySet,
+    Reads,
+    RuleSettings,
+    S3Settings,
+    StoreSettings,
+)
 from gateway.policy.pattern import (
     Pattern,
     Template,
@@ -53,6 +61,7 @@ class _Rule:
     prefix: str
     path: re.Pattern[str]
     template: Template | None
+    yields: re.Pattern[str] | None = None
     touches: re.Pattern[str] | None = None
     table: re.Pattern[str] | None = None
 
@@ -63,13 +72,14 @@ class Decider:
 
     _rules: Mapping[str, tuple[_Rule, ...]]
     _rows: frozenset[str]
+    _stores: Mapping[str, StoreSettings]
 
     @classmethod
     def compile(cls, policy: PolicySet) -> Decider:
         """Compile the rules of a checked policy, per store."""
         stores = policy.stores.values()
         rules = {store.name: _compile_store(store, policy.rules) for store in stores}
-        return cls(rules, frozenset(s.name for s in stores if s.dialect == "rows"))
+        return cls(rules, frozenset(s.name for s in stores if s.dialect == "rows"), policy.stores)
 
     def decide(self, operation: Operation) -> Permit | Problem:
         """Find the operation's scope and mode, or what it is refused with."""
@@ -101,6 +111,46 @@ class Decider:
             if any(_can_yield(rule.template, scope) for rule in rules)
         )
 
+    def meets(self, scope: Scope) -> frozenset[str]:
+        """The stores in which a request can really have this scope, spelt as it is.
+
+        Narrower than `reach`, which may name a store too many: what an operator types is checked
+        with this, because a misspelt seal would shut nobody out.
+        """
+        if is_digest(scope):
+            return self.reach(scope)
+        owner, colon, path = scope.partition(":")
+        if colon:
+            known = owner in self._rules and self._is_own(self._stores[owner], path)
+            return frozenset({owner} if known else ())
+        return frozenset(
+            store
+            for store, rules in self._rules.items()
+            if any(r.yields is not None and r.yields.fullmatch(scope) for r in rules)
+            and normal_path(scope) == scope
+        )
+
+    def _is_own(self, store: StoreSettings, path: str) -> bool:
+        """True when a resource of this path exists in the dialect, and no rule names its scope."""
+        route = f"{store.mount or ''}/{path}"
+        first = next((r for r in self._rules[store.name] if r.path.fullmatch(route)), None)
+        if first is not None and (first.template is not None or first.settings.mode is Mode.OFF):
+            return False
+        if store.dialect == "rows":
+            table, slash, key = path.partition("/")
+            plain = key.replace(",", "")
+            return bool(slash and key) and table in _tables(store) and normal_path(plain) == plain
+        if normal_path(path) != path:
+            return False
+        segments = path.split("/")
+        if store.dialect == "s3":
+            return len(segments) > 1 and bool(segments[0]) and path != f"{segments[0]}/"
+        return not {"", ".", ".."} & set(segments)
+
+
+def _tables(store: StoreSettings) -> Collection[str]:
+    return () if isinstance(store, FilesSettings | S3Settings) else store.tables
+
 
 def rows_depth(store: StoreSettings) -> int | None:
     """The number of path segments down to the table; None unless the dialect is rows."""
@@ -130,7 +180,7 @@ def _compile_store(store: StoreSettings, rules: tuple[RuleSettings, ...]) -> tup
 
 def _compile_path(rule: RuleSettings, pattern: Pattern) -> _Rule:
     template = None if rule.scope is None else parse_template(rule.scope, pattern)
-    return _Rule(rule, pattern.prefix, _expression(pattern), template)
+    return _Rule(rule, pattern.prefix, _expression(pattern), template, _yields(template, pattern))
 
 
 def _compile_rows(rule: RuleSettings, pattern: Pattern, depth: int) -> _Rule:
@@ -139,7 +189,18 @@ def _compile_rows(rule: RuleSettings, pattern: Pattern, depth: int) -> _Rule:
     path = _expression(pattern, "(?:/.*)?") if names_table(pattern, depth) else base.path
     touches = _expression(Pattern(pattern.segments[:depth]))
     table = path if _covers_rows_as_one(rule, pattern, base.template, depth) else None
-    return _Rule(rule, pattern.prefix, path, base.template, touches, table)
+    return _Rule(rule, pattern.prefix, path, base.template, base.yields, touches, table)
+
+
+def _yields(template: Template | None, pattern: Pattern) -> re.Pattern[str] | None:
+    """What the scopes of a rule look like: one segment for `{x}`, anything for `{x*}`."""
+    if template is None:
+        return None
+    rest = [capture.rest for capture in pattern.captures]
+    parts = (
+        re.escape(p) if isinstance(p, str) else ".*" if rest[p] else "[^/]+" for p in template.parts
+    )
+    return re.compile("".join(parts), re.DOTALL)
 
 
 def _expression(pattern: Pattern, more: str = "") -> re.Pattern[str]:

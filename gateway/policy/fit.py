@@ -1,13 +1,14 @@
 """What must fit together across settings: time-outs, addresses, places on disk, keys.
 
-Pure checks over a draft; sections that are missing from it are not looked at (decisions,
-"Defaults", "Access", "Control API").
+Checks over a draft, which read no file but follow links; sections that are missing from it are not
+looked at (decisions, "Defaults", "Access", "Control API").
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from os.path import normpath
+from os.path import join, realpath
+from pathlib import Path as FilePath
 from typing import Final
 
 from gateway.policy.complaint import Complaints, nearest
@@ -120,6 +121,7 @@ def _mounts(draft: Draft, complaints: Complaints) -> None:
 
 
 def _overlap(one: str, other: str) -> bool:
+    one, other = one.rstrip("/"), other.rstrip("/")
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
@@ -146,29 +148,53 @@ def _same_host(one: Address, other: Address) -> bool:
 
 
 def _apart(draft: Draft, complaints: Complaints) -> None:
-    """Two stores over one place would give one thing two scopes."""
-    taken: list[tuple[str, str, str]] = []
+    """Two stores over one place would give one thing two scopes, and none may hold our state."""
+    base = str(draft.server.data_dir) if draft.server is not None else "."
+    taken: list[tuple[str, str]] = []
     for name, store in draft.stores.items():
-        key, place = _upstream(store)
-        for other, used in ((o, u) for o, u, _ in taken):
-            if place == used or (key == "root" and _overlap(place, used)):
+        key, place = _upstream(store, base)
+        for other, used in taken:
+            if place == used or (key in _ON_DISK and _overlap(place, used)):
                 message = f"reaches what store {other} reaches: one thing would have two scopes"
                 complaints.add(("stores", name, key), message)
-        taken.append((name, place, key))
+        taken.append((name, place))
+        if key in _ON_DISK:
+            _holds_no_state(draft, base, name, key, place, complaints)
+
+
+_ON_DISK: Final = ("root", "path")
+
+
+def _holds_no_state(
+    draft: Draft, base: str, name: str, key: str, place: str, complaints: Complaints
+) -> None:
+    """A store's place neither is nor holds what the gateway keeps for itself."""
+    state = [(_placed(base, "stamp-key"), "the key of the stamps")]
+    if draft.admin is not None:
+        state.append((_placed(base, draft.admin.key_file), "the admin key"))
     if draft.registry is not None and draft.registry.type == "sqlite":
-        for name, place, key in taken:
-            if place == normpath(draft.registry.path):
-                message = "is the registry's file; marks must outlive the data they protect"
-                complaints.add(("stores", name, key), message)
+        marks = "the registry's file; marks must outlive the data they protect"
+        state.append((_placed(base, draft.registry.path), marks))
+    for file, what in state:
+        if place == file:
+            complaints.add(("stores", name, key), f"is {what}")
+        elif _overlap(place, file):
+            message = f"holds {what}: give the store a directory of its own"
+            complaints.add(("stores", name, key), message)
 
 
-def _upstream(store: StoreSettings) -> tuple[str, str]:
+def _placed(base: str, path: FilePath | str) -> str:
+    """Where a path of the document really lies, links resolved (realpath(3))."""
+    return realpath(join(base, path))
+
+
+def _upstream(store: StoreSettings, base: str) -> tuple[str, str]:
     """The key that says where a store's data lies, and a text that is equal for one place."""
     match store:
         case FilesSettings():
-            return "root", normpath(store.root)
+            return "root", _placed(base, store.root)
         case SqliteSettings():
-            return "path", normpath(store.path)
+            return "path", _placed(base, store.path)
         case PostgresSettings():
             return "dsn", f"{store.dsn} {store.schema}"
         case S3Settings():

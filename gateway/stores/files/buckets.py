@@ -22,7 +22,14 @@ from gateway.model.operation import Operation
 from gateway.model.problem import Code, Problem
 from gateway.model.reply import BucketFound, Buckets, Listing
 from gateway.ports.body import Body
-from gateway.ports.store import MaybeWritten, ReadDone, ReadResult, WriteFence, WriteResult
+from gateway.ports.store import (
+    MaybeWritten,
+    NotWritten,
+    ReadDone,
+    ReadResult,
+    WriteFence,
+    WriteResult,
+)
 from gateway.stores.files.answers import answer, drop_answer, no_such_object
 from gateway.stores.files.blobs import PLACED_SUFFIX, Address, Blobs, Placed, noted
 from gateway.stores.files.bucket_changes import Removal, Replacement, Shelf, Terms
@@ -110,6 +117,9 @@ class BucketStore(LockedStore):
     # --- writes ---------------------------------------------------------------------------------
     async def _write(self, operation: Operation, body: Body, fence: WriteFence) -> WriteResult:
         match operation.action:
+            case PutObject() as action if (asked := _cannot_honour(action)) is not None:
+                text = f"store {self.name!r} keeps no {asked}: leave the field out"
+                return NotWritten(Problem(Code.NOT_FENCED, text, native="NotImplemented"))
             case PutObject() as action:
                 return await self._put(operation, action, body, fence)
             case DeleteObject() as action:
@@ -233,3 +243,16 @@ def _unknown(operation: Operation) -> Problem:
         f"a bucket of files knows objects and listings, not this {operation.method}",
         native="NotImplemented",
     )
+
+
+# What is asked for and holds anyway.
+_HARMLESS = {"x-amz-acl": "private", "x-amz-storage-class": "STANDARD"}
+
+
+def _cannot_honour(action: PutObject) -> str | None:
+    """The field that asks for something a directory cannot give; refused, never skipped."""
+    for name, value in action.metadata:
+        ours = name.startswith("x-amz-") and not name.startswith("x-amz-meta-")
+        if ours and _HARMLESS.get(name) != value:
+            return name
+    return None

@@ -85,7 +85,7 @@ def insert(
     if only_new:
         spare = Piece(f"ON CONFLICT ({_names(table.key_columns)}) DO NOTHING")
     return Piece(
-        f"INSERT INTO {quoted(table)} {row.sql} {spare.sql} RETURNING {_names(columns)}",
+        f"INSERT OR ABORT INTO {quoted(table)} {row.sql} {spare.sql} RETURNING {_names(columns)}",
         row.values,
     )
 
@@ -93,14 +93,18 @@ def insert(
 def update(
     table: Table, action: UpdateRows, conditions: Conditions, columns: tuple[Column, ...]
 ) -> Piece:
-    """Change the rows and raise their version, returning `columns`. Raises RequestError."""
+    """Change the rows and raise their version, returning `columns`. Raises RequestError.
+
+    OR ABORT overrides the table's own ON CONFLICT REPLACE, which would remove rows of other scopes
+    (SQLite, "The ON CONFLICT Clause").
+    """
     changes = [_change(table, member) for member in action.members]
     if (version := version_of(table)) is not None:
         changes.append(Piece(f"{quoted(version)} = coalesce({quoted(version)}, 0) + 1"))
     change = _joined(changes, ", ")
     where = _where(table, action.filters, conditions)
     return Piece(
-        f"UPDATE {quoted(table)} SET {change.sql} {where.sql} RETURNING {_names(columns)}",
+        f"UPDATE OR ABORT {quoted(table)} SET {change.sql} {where.sql} RETURNING {_names(columns)}",
         (*change.values, *where.values),
     )
 

@@ -145,7 +145,7 @@ def test_statements() -> None:
         _TABLE, UpdateRows("jo`bs", (Member("id", "2"),), where), conditions, (_ID,)
     )
     assert update.sql == (
-        "UPDATE `jo``bs` SET `id` = ?, `v` = coalesce(`v`, 0) + 1"
+        "UPDATE OR ABORT `jo``bs` SET `id` = ?, `v` = coalesce(`v`, 0) + 1"
         " WHERE `id` = ? AND `v` IN (?) AND `v` NOT IN (?) RETURNING `id`"
     )
     assert update.values == (2, 1, 3, 5)
@@ -153,7 +153,7 @@ def test_statements() -> None:
     assert delete.sql == "DELETE FROM `jo``bs` WHERE `id` = ? RETURNING `id`"
     insert = sql.insert(_TABLE, InsertRow("jo`bs", (Member("id", "1"),)), (_ID,), only_new=True)
     assert insert.sql == (
-        "INSERT INTO `jo``bs` (`id`, `v`) VALUES (?, ?)"
+        "INSERT OR ABORT INTO `jo``bs` (`id`, `v`) VALUES (?, ?)"
         " ON CONFLICT (`id`) DO NOTHING RETURNING `id`"
     )
     assert insert.values == (1, 1)

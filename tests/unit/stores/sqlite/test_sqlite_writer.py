@@ -19,7 +19,7 @@ async def test_gates_are_asked_when_the_writer_is_free(tmp_path: Path) -> None:
     begun, release, asked = threading.Event(), threading.Event(), list[str]()
 
     def held(statement: str) -> None:
-        if statement.startswith("INSERT INTO `jobs`") and not begun.is_set():
+        if statement.startswith("INSERT OR ABORT INTO `jobs`") and not begun.is_set():
             begun.set()
             release.wait(5)
 
@@ -48,7 +48,7 @@ async def test_a_caller_that_goes_away_before_its_gate(tmp_path: Path) -> None:
     begun, release, asked = threading.Event(), threading.Event(), list[str]()
 
     def held(statement: str) -> None:
-        if statement.startswith("INSERT INTO `jobs`") and not begun.is_set():
+        if statement.startswith("INSERT OR ABORT INTO `jobs`") and not begun.is_set():
             begun.set()
             release.wait(5)
 
