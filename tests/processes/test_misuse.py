@@ -138,7 +138,7 @@ def test_what_a_directory_cannot_give_is_refused(gateway_process: Start) -> None
 
 
 def test_a_stalled_client_does_not_hold_the_end_up(gateway_process: Start) -> None:
-    """SIGTERM ends within the ten seconds that a container engine gives, the client answered."""
+    """SIGTERM ends well before a body's idle limit; what was half sent is not there afterwards."""
     gateway = gateway_process(QUICKSTART)
     host, port = gateway.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=15) as client:
@@ -146,4 +146,5 @@ def test_a_stalled_client_does_not_hold_the_end_up(gateway_process: Start) -> No
         client.sendall(head.encode() + b"abc")
         httpx.get(gateway.url + "/healthz")
         assert gateway.stop(deadline_s=14) == 0
-        assert b"408" in client.recv(200)
+    gateway.start()
+    assert httpx.get(gateway.url + "/files/k").status_code == 404
