@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the three locks: what builds, what runs, what tests. Each file is pinned with the hashes of all its
+# Writes the locks: what builds, what runs, what tests, what fuzzes. Each file is pinned with the hashes of all its
 # releases and names no registry, so that it installs from whatever registry or mirror pip is configured with.
 # Resolved on the oldest supported Python; tests/tidy checks that nothing is pinned for that version alone.
 #
@@ -20,4 +20,5 @@ compile() {
 compile requirements/build.txt "$@" requirements/build.in
 compile requirements/run.txt "$@" -c requirements/build.txt pyproject.toml
 compile requirements/dev.txt "$@" -c requirements/build.txt -c requirements/run.txt \
-    --extra test --extra dev pyproject.toml
+    --extra otel --extra test --extra dev pyproject.toml
+compile requirements/fuzz.txt "$@" -c requirements/dev.txt requirements/fuzz.in

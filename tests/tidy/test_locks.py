@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from tests.tidy.locks import REQUIREMENTS, Pin, project_dependencies, read_lock
 
-LOCKS = ["build.txt", "run.txt", "dev.txt"]
+LOCKS = ["build.txt", "run.txt", "dev.txt", "fuzz.txt"]
 
 
 def pins(name: str) -> dict[str, Pin]:
@@ -39,7 +39,7 @@ def test_tests_run_on_what_users_run_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "name, extras", [("run.txt", ()), ("dev.txt", ("test", "dev"))], ids=["run", "dev"]
+    "name, extras", [("run.txt", ()), ("dev.txt", ("otel", "test", "dev"))], ids=["run", "dev"]
 )
 def test_the_lock_answers_pyproject(name: str, extras: tuple[str, ...]) -> None:
     """Every dependency of pyproject.toml is locked, at a release that it allows: make lock."""
