@@ -263,6 +263,7 @@ def build_engine(
         registry_timeout_s=limits.registry_timeout_ms / 1000,
         drain_timeout_s=limits.drain_timeout_ms / 1000,
         max_cached_scopes=limits.max_cached_scopes,
+        member_ttl_s=limits.member_ttl_ms / 1000,
     )
     fences = Fences(registry, clock, observer, timing, reach)
     replays = Replays(clock, limits.replay_ttl_ms / 1000, limits.max_replays)

@@ -10,7 +10,9 @@ from gateway.model.claim import (
     Claim,
     ClaimAnswer,
     Generation,
+    Identity,
     Member,
+    Notice,
     Registration,
     RegistrationId,
     ReplicaId,
@@ -55,6 +57,28 @@ class RegistryCalls:
         """See `Registry.join`."""
         return await self._call("join", self._registry.join(replica))
 
+    async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
+        """See `Registry.beat`."""
+        return await self._call("beat", self._registry.beat(replica, generation))
+
+    async def identity(self) -> Identity:
+        """See `Registry.identity`."""
+        return await self._call("identity", self._registry.identity())
+
+    async def vouch(self, incarnation: str) -> None:
+        """See `Registry.vouch`."""
+        await self._call("vouch", self._registry.vouch(incarnation))
+
+    async def inbox(
+        self, replica: ReplicaId, generation: Generation, seen: int
+    ) -> tuple[Notice, ...]:
+        """See `Registry.inbox`."""
+        return await self._call("inbox", self._registry.inbox(replica, generation, seen))
+
+    async def wait(self, replica: ReplicaId, generation: Generation, timeout_s: float) -> None:
+        """See `Registry.wait`; not counted, because it mostly waits."""
+        await self._registry.wait(replica, generation, timeout_s)
+
     async def members(self) -> tuple[Member, ...]:
         """See `Registry.members`."""
         return await self._call("members", self._registry.members())
@@ -71,9 +95,11 @@ class RegistryCalls:
         """See `Registry.claim`."""
         return await self._call("claim", self._registry.claim(claim))
 
-    async def pending(self, scope: Scope, mark: Mark) -> tuple[Registration, ...]:
+    async def pending(
+        self, scope: Scope, mark: Mark, generation: Generation
+    ) -> tuple[Registration, ...] | None:
         """See `Registry.pending`."""
-        return await self._call("pending", self._registry.pending(scope, mark))
+        return await self._call("pending", self._registry.pending(scope, mark, generation))
 
     async def yield_(
         self, scope: Scope, replica: ReplicaId, generation: Generation, mark: Mark

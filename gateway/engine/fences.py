@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
-from uuid import uuid4
 
 from gateway.engine.calls import RegistryCalls
+from gateway.engine.membership import Membership
 from gateway.engine.refusals import refusal
 from gateway.machines import fence
 from gateway.machines.fence_events import (
@@ -43,21 +43,21 @@ from gateway.machines.fence_events import (
     UnknownExpired,
     Yield,
 )
-from gateway.machines.fence_state import Here, View, Why
+from gateway.machines.fence_state import View, Why
 from gateway.model.claim import (
     Claim,
+    ClaimAnswer,
     ClaimBurnt,
     Claimed,
+    ClaimStale,
     Generation,
     RegistrationId,
-    ReplicaId,
     ScopeRow,
 )
 from gateway.model.event import (
     Drained,
     DuplicateFound,
     Faulted,
-    Lapsed,
     Raised,
     RegistryRegressed,
     TicketsOpen,
@@ -82,6 +82,7 @@ class Timing:
     registry_timeout_s: float = 1.5
     drain_timeout_s: float = 5.0
     max_cached_scopes: int = 1_000_000
+    member_ttl_s: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,9 @@ class Fences:
         self._observer = observer
         self._timing = timing
         self._reach = reach
-        self._replica = ReplicaId(uuid4().hex[:12])
-        self._generation: Generation | None = None
+        self._membership = Membership(
+            self._calls, clock, observer, timing.member_ttl_s, self, shared=registry.shared
+        )
         self._views: dict[Scope, View] = {}
         self._waiting: dict[int, _Waiter] = {}
         self._admissions: dict[int, Admission] = {}
@@ -171,34 +173,28 @@ class Fences:
         `settle_s` is the longest settle time of all stores: 0 when each of them is exact.
         Raises `RegistryUnavailable`.
         """
-        left = await self._calls.members()
-        self._generation = await self._calls.join(self._replica)
-        for member in left:
-            end = self._calls.evict(member.replica, member.generation, member.beat)
-            if settle_s <= 0:
-                await end
-            else:
-                self._spawn(self._end_later(settle_s, end))
-
-    async def _end_later(self, settle_s: float, end: Coroutine[Any, Any, bool]) -> None:
-        try:
-            await self._clock.sleep_s(settle_s)
-        except asyncio.CancelledError:
-            end.close()
-            raise
-        await end
-        self._moved.set()
+        await self._membership.start(settle_s)
 
     async def stop(self) -> None:
         """Leave in good order, so that nobody has to wait (rule 8). Call with no request open."""
-        generation, self._generation = self._generation, None
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        quiet = not any(view.tickets for view in self._views.values())
-        if generation is not None and quiet:  # else the next start waits for what is on its way
-            with suppress(RegistryUnavailable):
-                await self._calls.leave(self._replica, generation)
+        await self._membership.stop(quiet=not any(v.tickets for v in self._views.values()))
+
+    # --- what the membership tells --------------------------------------------------------------
+    def lapsed(self, generation: Generation) -> None:
+        """See `membership.Listener`."""
+        for scope in tuple(self._views):
+            self.apply(scope, LapseCame(generation))
+
+    def told(self, scope: Scope, mark: Mark) -> None:
+        """See `membership.Listener`."""
+        self.apply(scope, Told(mark))
+
+    def moved(self) -> None:
+        """See `membership.Listener`."""
+        self._moved.set()
 
     # --- what the pipeline asks -----------------------------------------------------------------
     async def admit(
@@ -264,9 +260,10 @@ class Fences:
     # --- running the machine --------------------------------------------------------------------
     def apply(self, scope: Scope, event: Event) -> Effects:
         """Step a scope's machine and carry the effects out."""
-        here = Here(self._generation)
+        carries = False
         if isinstance(event, ClaimAnswered):  # the only event to which the reach matters
-            here = here._replace(carries=any(True for _ in self._reach(scope)))
+            carries = any(True for _ in self._reach(scope))
+        here = self._membership.here(carries=carries)
         view, effects = fence.step(self._views.get(scope) or View(), event, here)
         self._views[scope] = view
         for effect in effects:
@@ -323,7 +320,8 @@ class Fences:
             case Forget(registrations):
                 self._spawn(self._forget(scope, registrations))
             case Rejoin():
-                self._spawn(self._rejoin())
+                if self._membership.generation is not None:
+                    self._membership.lapse(self._membership.generation)
             case _:
                 assert_never(effect)
 
@@ -334,7 +332,7 @@ class Fences:
 
     # --- loops that await -----------------------------------------------------------------------
     async def _claim(self, scope: Scope, effect: SendClaim) -> None:
-        generation = self._generation
+        generation = self._membership.generation
         if generation is None:
             self.apply(scope, ClaimFailed(effect.registration))
             return
@@ -343,7 +341,7 @@ class Fences:
             effect.era,
             effect.token,
             effect.holder,
-            self._replica,
+            self._membership.replica,
             generation,
             effect.registration,
         )
@@ -353,12 +351,21 @@ class Fences:
             self._fault("claim", error)
             self.apply(scope, ClaimFailed(effect.registration))
             return
+        await self._remind(scope, answer)
         if isinstance(answer, Claimed) and answer.raised_from is not None:
             store = self._claimant(effect.registration)
             self._observer.emit(Raised(store, scope, answer.raised_from, answer.mark))
         if isinstance(answer, ClaimBurnt) and answer.first:
             self._observer.emit(DuplicateFound(scope, answer.mark))
         self.apply(scope, ClaimAnswered(effect.registration, answer))
+
+    async def _remind(self, scope: Scope, answer: ClaimAnswer) -> None:
+        """A mark of ours that stands above the registry's answer is a witness too (rule 9)."""
+        view = self._views.get(scope)
+        if view is None or not isinstance(answer, Claimed | ClaimStale):
+            return
+        if answer.mark.rank < view.mark.rank:
+            await self.witnessed(scope, view.mark)
 
     def _claimant(self, registration: RegistrationId) -> str:
         """The store on whose behalf a claim was sent; its id ends with the ticket's number."""
@@ -385,7 +392,15 @@ class Fences:
 
     async def _until_drained(self, scope: Scope, mark: Mark) -> None:
         pause_s, longest_s = _POLL_S
-        while await self._calls.pending(scope, mark):
+        while True:
+            generation = self._membership.generation
+            lower = generation and await self._calls.pending(scope, mark, generation)
+            if lower is None:
+                if generation is not None:
+                    self._membership.lapse(generation)
+                raise RegistryUnavailable("the membership ended while older writes were awaited")
+            if not lower and not self._membership.here().in_grace:
+                break
             self._moved.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), pause_s)
@@ -396,7 +411,7 @@ class Fences:
         pause_s = _POLL_S[1]
         while True:
             try:
-                await self._calls.yield_(scope, self._replica, generation, mark)
+                await self._calls.yield_(scope, self._membership.replica, generation, mark)
             except RegistryUnavailable:
                 await self._clock.sleep_s(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
@@ -421,19 +436,6 @@ class Fences:
         self.apply(scope, Forgotten(registrations))
         if fence.is_idle(self._views[scope]):
             del self._views[scope]
-
-    async def _rejoin(self) -> None:
-        generation, self._generation = self._generation, None
-        if generation is None:
-            return
-        self._observer.emit(Lapsed(generation))
-        for scope in tuple(self._views):
-            self.apply(scope, LapseCame(generation))
-        while self._generation is None:
-            try:
-                self._generation = await self._calls.join(self._replica)
-            except RegistryUnavailable:
-                await self._clock.sleep_s(_POLL_S[1])
 
     def _make_room(self) -> None:
         """Forget a few scopes that nobody uses when the cache is over its bound (rule 14)."""

@@ -99,10 +99,24 @@ ClaimAnswer = Claimed | ClaimStale | ClaimBurnt | EraDiffers | GenerationEnded
 
 
 class Notice(NamedTuple):
-    """An inbox message: the mark of this scope rose above a registration of yours."""
+    """An inbox message: the mark of this scope rose above a registration of yours.
 
+    `number` rises within an inbox; it is what the reader acknowledges.
+    """
+
+    number: int
     scope: Scope
     mark: Mark
+
+
+class Identity(NamedTuple):
+    """The incarnation of a registry's engine (rule 9).
+
+    `vouched`: a replica has counted its grace on this incarnation, or none is needed.
+    """
+
+    id: str
+    vouched: bool
 
 
 class ScopeRow(NamedTuple):

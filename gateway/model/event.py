@@ -135,6 +135,22 @@ class Lapsed:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """This replica met an incarnation of the registry; nothing counts as drained for `grace_s`."""
+
+    incarnation: str
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A replica that had fallen silent was ended, and its registrations dropped."""
+
+    replica: str
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
 class Faulted:
     """Something nobody foresaw went wrong in `where`; the gateway failed closed. An error."""
 
@@ -156,5 +172,7 @@ Event = (
     | UpstreamCalled
     | LoopLagged
     | Lapsed
+    | Joined
+    | Evicted
     | Faulted
 )

@@ -11,6 +11,7 @@ from gateway.model.claim import (
     Claim,
     ClaimAnswer,
     Generation,
+    Identity,
     Member,
     Notice,
     Registration,
@@ -29,7 +30,15 @@ class RegistryUnavailable(Exception):
 
 
 class Registry(Protocol):
-    """Marks and registrations, shared by all replicas."""
+    """Marks and registrations, shared by all replicas.
+
+    A generation is bound to the incarnation of the engine in which it joined: on another one (after
+    a fail-over, or a restart that may have lost something) its claims and beats are refused, and
+    its `pending` is not answered, as if it had ended (rule 9).
+    """
+
+    shared: bool
+    """False: one process has the registry for itself, so that no membership can be lost."""
 
     async def join(self, replica: ReplicaId) -> Generation:
         """Start a new generation of this replica. Registrations of its older ones stay."""
@@ -55,8 +64,13 @@ class Registry(Protocol):
         """Claim a token on a scope (rule 2), and tell all replicas with lower registrations."""
         ...
 
-    async def pending(self, scope: Scope, mark: Mark) -> tuple[Registration, ...]:
-        """The registrations below `mark` that still stand; empty means drained (rule 3)."""
+    async def pending(
+        self, scope: Scope, mark: Mark, generation: Generation
+    ) -> tuple[Registration, ...] | None:
+        """The registrations below `mark` that still stand; empty means drained (rule 3).
+
+        None: the asker's generation has ended, so that nothing can be concluded; rejoin.
+        """
         ...
 
     async def yield_(
@@ -69,8 +83,21 @@ class Registry(Protocol):
         """Remove one registration by its id (rule 14). Unknown ids are ignored."""
         ...
 
-    async def inbox(self, replica: ReplicaId, generation: Generation) -> tuple[Notice, ...]:
-        """Take the notices written to this generation since the last call, oldest first."""
+    async def inbox(
+        self, replica: ReplicaId, generation: Generation, seen: int
+    ) -> tuple[Notice, ...]:
+        """The notices of this generation behind number `seen`, oldest first.
+
+        Those up to `seen` are acknowledged and forgotten; others stay, so that an answer that is
+        lost loses no notice. 0 acknowledges nothing.
+        """
+        ...
+
+    async def wait(self, replica: ReplicaId, generation: Generation, timeout_s: float) -> None:
+        """Return when the inbox may have something new, and at the latest after `timeout_s`.
+
+        A hint, to be followed by `inbox`. Raises `RegistryUnavailable`.
+        """
         ...
 
     async def scope(self, scope: Scope) -> ScopeRow | None:
@@ -94,8 +121,12 @@ class Registry(Protocol):
         """Raise the mark to a witness the registry has forgotten (rule 9). Returns the mark."""
         ...
 
-    async def identity(self) -> str:
-        """The incarnation id, bound to the engine's own identity (rule 9)."""
+    async def identity(self) -> Identity:
+        """The incarnation, bound to the engine's own identity (rule 9)."""
+        ...
+
+    async def vouch(self, incarnation: str) -> None:
+        """Note that a grace on this incarnation is over; ignored when it is not the current one."""
         ...
 
     async def probe(self) -> None:

@@ -5,6 +5,9 @@ Runs the ledger as it stands. For tests, and for work whose marks need not outli
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from contextlib import suppress
 from uuid import uuid4
 
 from gateway.machines import ledger
@@ -13,6 +16,7 @@ from gateway.model.claim import (
     Claim,
     ClaimAnswer,
     Generation,
+    Identity,
     Member,
     Notice,
     Registration,
@@ -24,12 +28,16 @@ from gateway.model.mark import Era, Mark, Scope
 
 
 class MemoryRegistry:
-    """A registry in this process's memory. Each method runs to its end without an await."""
+    """A registry in this process's memory. Each step runs to its end without an await."""
+
+    shared = False
 
     def __init__(self) -> None:
         self._records: dict[Scope, Record] = {}
         self._members: dict[Generation, Member] = {}
         self._inboxes: dict[Generation, list[Notice]] = {}
+        self._rings: dict[Generation, asyncio.Event] = {}
+        self._numbers = itertools.count(1)
         self._incarnation = uuid4().hex
 
     async def join(self, replica: ReplicaId) -> Generation:
@@ -37,6 +45,7 @@ class MemoryRegistry:
         generation = Generation(uuid4().hex)
         self._members[generation] = Member(replica, generation, 0)
         self._inboxes[generation] = []
+        self._rings[generation] = asyncio.Event()
         return generation
 
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
@@ -66,6 +75,8 @@ class MemoryRegistry:
     def _end(self, generation: Generation) -> None:
         self._members.pop(generation, None)
         self._inboxes.pop(generation, None)
+        if generation in self._rings:
+            self._rings.pop(generation).set()
         for scope, record in self._records.items():
             self._records[scope] = ledger.ended(record, generation)
 
@@ -83,10 +94,15 @@ class MemoryRegistry:
     ) -> None:
         for _, generation in told:
             if generation in self._inboxes:
-                self._inboxes[generation].append(Notice(scope, mark))
+                self._inboxes[generation].append(Notice(next(self._numbers), scope, mark))
+                self._rings[generation].set()
 
-    async def pending(self, scope: Scope, mark: Mark) -> tuple[Registration, ...]:
+    async def pending(
+        self, scope: Scope, mark: Mark, generation: Generation
+    ) -> tuple[Registration, ...] | None:
         """See `Registry.pending`."""
+        if generation not in self._members:
+            return None
         return ledger.below(self._records.get(scope, EMPTY), mark)
 
     async def yield_(
@@ -102,13 +118,24 @@ class MemoryRegistry:
         if scope in self._records:
             self._records[scope] = ledger.forgotten(self._records[scope], registration)
 
-    async def inbox(self, replica: ReplicaId, generation: Generation) -> tuple[Notice, ...]:
+    async def inbox(
+        self, replica: ReplicaId, generation: Generation, seen: int
+    ) -> tuple[Notice, ...]:
         """See `Registry.inbox`."""
         del replica
-        notices = tuple(self._inboxes.get(generation, ()))
-        if notices:
-            self._inboxes[generation] = []
-        return notices
+        if generation not in self._inboxes:
+            return ()
+        kept = [notice for notice in self._inboxes[generation] if notice.number > seen]
+        self._inboxes[generation] = kept
+        self._rings[generation].clear()
+        return tuple(kept)
+
+    async def wait(self, replica: ReplicaId, generation: Generation, timeout_s: float) -> None:
+        """See `Registry.wait`."""
+        del replica
+        ring = self._rings.get(generation)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ring.wait() if ring else asyncio.sleep(timeout_s), timeout_s)
 
     async def scope(self, scope: Scope) -> ScopeRow | None:
         """See `Registry.scope`."""
@@ -134,9 +161,12 @@ class MemoryRegistry:
         self._records[scope] = record
         return record.mark
 
-    async def identity(self) -> str:
-        """See `Registry.identity`: this process's own id."""
-        return self._incarnation
+    async def identity(self) -> Identity:
+        """See `Registry.identity`: this process's own id; what it has lost died with it."""
+        return Identity(self._incarnation, vouched=True)
+
+    async def vouch(self, incarnation: str) -> None:
+        """See `Registry.vouch`: nobody needs to."""
 
     async def probe(self) -> None:
         """See `Registry.probe`: memory is always there."""

@@ -19,7 +19,9 @@ from gateway.model.event import (
     Drained,
     DuplicateFound,
     Event,
+    Evicted,
     Faulted,
+    Joined,
     Lapsed,
     LoopLagged,
     OutcomeLost,
@@ -92,6 +94,17 @@ class Log:
                 self._log.warning("answered_after_lapse", store=store)
             case Lapsed(generation):
                 self._log.warning("membership_lapsed", generation=generation)
+            case Joined(incarnation, grace_s):
+                if grace_s > 0:
+                    hint = "raises wait until nothing of an earlier life of the registry can land"
+                    self._log.warning(
+                        "registry_met",
+                        incarnation=incarnation,
+                        grace_s=round(grace_s, 3),
+                        hint=hint,
+                    )
+            case Evicted(replica, generation):
+                self._log.warning("replica_evicted", replica=replica, generation=generation)
             case Faulted(where, error):
                 self._log.error("fault", where=redacted(where), error=redacted(error))
             case RegistryCalled(op, seconds, ok):

@@ -24,7 +24,9 @@ from gateway.model.event import (
     Drained,
     DuplicateFound,
     Event,
+    Evicted,
     Faulted,
+    Joined,
     Lapsed,
     LoopLagged,
     OutcomeLost,
@@ -65,6 +67,11 @@ _COUNTERS: Final = {
         ("store",),
     ),
     "fencegate_faults_total": ("Errors that nobody foresaw; the gateway failed closed.", ()),
+    "fencegate_evictions_total": ("Silent replicas that this one has ended.", ()),
+    "fencegate_registry_incarnations_total": (
+        "Lives of the registry's engine that this replica met; more than one after a fail-over.",
+        (),
+    ),
     "fencegate_lapses_total": ("Memberships lost and begun anew.", ()),
 }
 _HISTOGRAMS: Final = {
@@ -145,6 +152,8 @@ class Metrics:
         self._duplicates = _Counters("fencegate_token_duplicates_total", registry)
         self._after_lapse = _Counters("fencegate_answered_after_lapse_total", registry)
         self._faults = _Counters("fencegate_faults_total", registry)
+        self._evictions = _Counters("fencegate_evictions_total", registry)
+        self._incarnations = _Counters("fencegate_registry_incarnations_total", registry)
         self._lapses = _Counters("fencegate_lapses_total", registry)
         for name, dialect in stores:
             self._bind(name, dialect)
@@ -197,6 +206,10 @@ class Metrics:
                 self._lapses.at().inc()
             case Faulted():
                 self._faults.at().inc()
+            case Evicted():
+                self._evictions.at().inc()
+            case Joined():
+                self._incarnations.at().inc()
             case _:
                 assert_never(event)
 

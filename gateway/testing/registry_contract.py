@@ -18,6 +18,7 @@ from gateway.model.claim import (
     EraDiffers,
     Generation,
     GenerationEnded,
+    Registration,
     RegistrationId,
     ReplicaId,
 )
@@ -58,6 +59,11 @@ class _Claimer:
                 RegistrationId(f"{self.generation}.{self._count}"),
             )
         )
+
+    async def pending(self, mark: Mark) -> tuple[Registration, ...]:
+        lower = await self.registry.pending(SCOPE, mark, self.generation)
+        assert lower is not None, "its generation has not ended"
+        return lower
 
 
 async def _mark(registry: Registry) -> Mark:
@@ -110,9 +116,9 @@ async def a_registration_is_never_overwritten(registry: Registry) -> None:
     answer = await one.claim(2)
     assert isinstance(answer, Claimed)
     assert [r.token for r in answer.lower] == [1], "the claimer's own lower one is shown"
-    assert [r.token for r in await registry.pending(SCOPE, answer.mark)] == [1]
+    assert [r.token for r in await one.pending(answer.mark)] == [1]
     await registry.yield_(SCOPE, _R0, one.generation, answer.mark)
-    assert await registry.pending(SCOPE, answer.mark) == ()
+    assert await one.pending(answer.mark) == ()
 
 
 async def a_yield_touches_its_own_generation_only(registry: Registry) -> None:
@@ -123,7 +129,7 @@ async def a_yield_touches_its_own_generation_only(registry: Registry) -> None:
     await two.claim(2)
     mark = await _mark(registry)
     await registry.yield_(SCOPE, _R1, two.generation, mark)
-    left = await registry.pending(SCOPE, mark)
+    left = await one.pending(mark)
     assert [r.generation for r in left] == [one.generation]
 
 
@@ -132,10 +138,42 @@ async def lower_owners_are_told(registry: Registry) -> None:
     one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
     await one.claim(1)
     await two.claim(2)
-    notices = await registry.inbox(_R0, one.generation)
+    notices = await registry.inbox(_R0, one.generation, 0)
     assert [(n.scope, n.mark.token) for n in notices] == [(SCOPE, 2)], notices
-    assert await registry.inbox(_R0, one.generation) == (), "taken is gone"
-    assert await registry.inbox(_R1, two.generation) == ()
+    assert await registry.inbox(_R0, one.generation, notices[-1].number) == (), "seen is gone"
+    assert await registry.inbox(_R1, two.generation, 0) == ()
+
+
+async def an_unseen_notice_stays(registry: Registry) -> None:
+    """A lost answer of the inbox loses no notice: it is given again until it is acknowledged."""
+    one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
+    await one.claim(1)
+    await two.claim(2)
+    first = await registry.inbox(_R0, one.generation, 0)
+    await two.claim(3)
+    again = await registry.inbox(_R0, one.generation, 0)
+    assert again[: len(first)] == first, (first, again)
+    rest = await registry.inbox(_R0, one.generation, first[-1].number)
+    assert all(n.number > first[-1].number for n in rest), rest
+    assert {n.mark.token for n in (*first, *rest)} >= {3}, "the highest mark is told"
+
+
+async def a_wait_ends_with_a_notice(registry: Registry) -> None:
+    """It returns early when something comes, also what came before it began; else in time."""
+    one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
+    await one.claim(1)
+    await registry.inbox(_R0, one.generation, 0)
+    waiting = asyncio.create_task(registry.wait(_R0, one.generation, 30))
+    await two.claim(2)
+    async with asyncio.timeout(5):
+        await waiting
+        notices = await registry.inbox(_R0, one.generation, 0)
+        while not notices:  # a hint may come early
+            await registry.wait(_R0, one.generation, 0.05)
+            notices = await registry.inbox(_R0, one.generation, 0)
+        await two.claim(3)
+        await registry.wait(_R0, one.generation, 30)
+        await registry.wait(_R1, two.generation, 0.05)
 
 
 async def holders_bind_and_burn(registry: Registry) -> None:
@@ -162,7 +200,10 @@ async def an_ended_generation_claims_nothing(registry: Registry) -> None:
     assert await registry.evict(_R0, one.generation, 1)
     assert isinstance(await one.claim(1), GenerationEnded)
     assert not await registry.beat(_R0, one.generation)
-    assert await registry.pending(SCOPE, Mark(Era(1), MAX_TOKEN)) == ()
+    top = Mark(Era(1), MAX_TOKEN)
+    assert await registry.pending(SCOPE, top, one.generation) is None, "it can conclude nothing"
+    two = await _Claimer.join(registry, _R1)
+    assert await two.pending(top) == ()
     assert isinstance(await _Claimer(registry, _R0, Generation("none")).claim(1), GenerationEnded)
 
 
@@ -173,7 +214,7 @@ async def a_deregistration_goes_by_its_id(registry: Registry) -> None:
     await one.claim(1)
     await registry.forget(SCOPE, RegistrationId(f"{one.generation}.1"))
     await registry.forget(SCOPE, RegistrationId("nobody's"))
-    left = await registry.pending(SCOPE, Mark(Era(1), 2))
+    left = await one.pending(Mark(Era(1), 2))
     assert [r.id for r in left] == [f"{one.generation}.2"]
 
 
@@ -183,7 +224,8 @@ async def leaving_takes_everything_along(registry: Registry) -> None:
     await one.claim(3)
     await registry.leave(_R0, one.generation)
     assert await registry.members() == ()
-    assert await registry.pending(SCOPE, Mark(Era(1), 9)) == ()
+    two = await _Claimer.join(registry, _R1)
+    assert await two.pending(Mark(Era(1), 9)) == ()
     assert (await _mark(registry)).token == 3
 
 
@@ -221,6 +263,16 @@ async def a_witness_raises_a_forgetful_registry(registry: Registry) -> None:
     assert isinstance(await one.claim(7), ClaimStale)
 
 
+async def the_incarnation_stays_and_is_vouched_for(registry: Registry) -> None:
+    """The same engine has the same identity, and a grace that was counted on it counts for all."""
+    before = await registry.identity()
+    await registry.vouch("another incarnation")
+    assert await registry.identity() == before, "only the current one can be vouched for"
+    await registry.vouch(before.id)
+    after = await registry.identity()
+    assert (after.id, after.vouched) == (before.id, True)
+
+
 Law = Callable[[Registry], Awaitable[None]]
 REGISTRY_LAWS: Final[tuple[Law, ...]] = (
     a_mark_never_goes_down,
@@ -230,6 +282,8 @@ REGISTRY_LAWS: Final[tuple[Law, ...]] = (
     a_registration_is_never_overwritten,
     a_yield_touches_its_own_generation_only,
     lower_owners_are_told,
+    an_unseen_notice_stays,
+    a_wait_ends_with_a_notice,
     holders_bind_and_burn,
     an_ended_generation_claims_nothing,
     a_deregistration_goes_by_its_id,
@@ -237,4 +291,5 @@ REGISTRY_LAWS: Final[tuple[Law, ...]] = (
     scopes_come_in_pages,
     a_reset_starts_an_era,
     a_witness_raises_a_forgetful_registry,
+    the_incarnation_stays_and_is_vouched_for,
 )

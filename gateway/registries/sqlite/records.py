@@ -76,15 +76,22 @@ def tell(
     )
 
 
-def take_notices(db: sqlite3.Connection, generation: Generation) -> tuple[Notice, ...]:
-    """Empty one inbox, oldest first."""
+def take_notices(db: sqlite3.Connection, generation: Generation, seen: int) -> tuple[Notice, ...]:
+    """Forget an inbox's notices up to number `seen`, and give those behind it, oldest first."""
+    if seen:
+        db.execute("DELETE FROM inbox WHERE generation = ? AND number <= ?", (generation, seen))
     rows = db.execute(
-        "SELECT scope, era, token, burnt, holder FROM inbox WHERE generation = ? ORDER BY number",
-        (generation,),
-    ).fetchall()
-    if rows:
-        db.execute("DELETE FROM inbox WHERE generation = ?", (generation,))
-    return tuple(Notice(Scope(row[0]), _mark(*row[1:])) for row in rows)
+        "SELECT number, scope, era, token, burnt, holder FROM inbox"
+        " WHERE generation = ? AND number > ? ORDER BY number",
+        (generation, seen),
+    )
+    return tuple(Notice(row[0], Scope(row[1]), _mark(*row[2:])) for row in rows)
+
+
+def is_member(db: sqlite3.Connection, generation: Generation) -> bool:
+    """True while a generation has not ended."""
+    row = db.execute("SELECT 1 FROM members WHERE generation = ?", (generation,)).fetchone()
+    return row is not None
 
 
 def page(db: sqlite3.Connection, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:

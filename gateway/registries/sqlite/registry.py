@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -13,6 +16,7 @@ from gateway.model.claim import (
     Claim,
     ClaimAnswer,
     Generation,
+    Identity,
     Member,
     Notice,
     Registration,
@@ -36,6 +40,8 @@ class SqliteRegistry:
     still be on its way and waits only for that.
     """
 
+    shared = False
+
     def __init__(self, path: Path) -> None:
         """Open or create the file. Raises `RegistryUnavailable` with what to change."""
         self._path = path
@@ -51,6 +57,7 @@ class SqliteRegistry:
             self._lock.release()
             raise RegistryUnavailable(f"cannot open the registry {path}: {error}") from error
         self._writer = Writer(db, "registry-writer")
+        self._rings: dict[Generation, asyncio.Event] = {}
 
     @property
     def commits(self) -> int:
@@ -111,20 +118,35 @@ class SqliteRegistry:
         """See `Registry.claim`."""
 
         def step(db: sqlite3.Connection) -> ClaimAnswer:
-            member = db.execute(
-                "SELECT 1 FROM members WHERE generation = ?", (claim.generation,)
-            ).fetchone()
+            member = records.is_member(db, claim.generation)
             before = records.load(db, claim.scope)
-            ruling = ledger.claim(before, claim, member=member is not None)
+            ruling = ledger.claim(before, claim, member=member)
             records.save(db, claim.scope, before, ruling.record)
             records.tell(db, claim.scope, ruling.record.mark, ruling.told)
+            told.extend(generation for _, generation in ruling.told)
             return ruling.answer
 
-        return await self._writer.run(step)
+        told: list[Generation] = []
+        answer = await self._writer.run(step)
+        self._ring(told)
+        return answer
 
-    async def pending(self, scope: Scope, mark: Mark) -> tuple[Registration, ...]:
+    def _ring(self, told: Iterable[Generation]) -> None:
+        for generation in told:
+            if generation in self._rings:
+                self._rings[generation].set()
+
+    async def pending(
+        self, scope: Scope, mark: Mark, generation: Generation
+    ) -> tuple[Registration, ...] | None:
         """See `Registry.pending`."""
-        return await self._writer.run(lambda db: ledger.below(records.load(db, scope), mark))
+
+        def step(db: sqlite3.Connection) -> tuple[Registration, ...] | None:
+            if not records.is_member(db, generation):
+                return None
+            return ledger.below(records.load(db, scope), mark)
+
+        return await self._writer.run(step)
 
     async def yield_(
         self, scope: Scope, replica: ReplicaId, generation: Generation, mark: Mark
@@ -147,10 +169,21 @@ class SqliteRegistry:
 
         await self._writer.run(step)
 
-    async def inbox(self, replica: ReplicaId, generation: Generation) -> tuple[Notice, ...]:
+    async def inbox(
+        self, replica: ReplicaId, generation: Generation, seen: int
+    ) -> tuple[Notice, ...]:
         """See `Registry.inbox`."""
         del replica
-        return await self._writer.run(lambda db: records.take_notices(db, generation))
+        if generation in self._rings:
+            self._rings[generation].clear()
+        return await self._writer.run(lambda db: records.take_notices(db, generation, seen))
+
+    async def wait(self, replica: ReplicaId, generation: Generation, timeout_s: float) -> None:
+        """See `Registry.wait`: every claim goes through this process, so it rings by itself."""
+        del replica
+        ring = self._rings.setdefault(generation, asyncio.Event())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ring.wait(), timeout_s)
 
     async def scope(self, scope: Scope) -> ScopeRow | None:
         """See `Registry.scope`."""
@@ -175,6 +208,7 @@ class SqliteRegistry:
             reset = ledger.reset(before, era)
             records.save(db, scope, before, reset.record)
             records.tell(db, scope, reset.record.mark, reset.told)
+            told.extend(generation for _, generation in reset.told)
             if reset.done is not None:
                 db.execute(
                     "INSERT INTO audit (scope, action, reason, before, after)"
@@ -183,7 +217,10 @@ class SqliteRegistry:
                 )
             return reset.done
 
-        return await self._writer.run(step)
+        told: list[Generation] = []
+        done = await self._writer.run(step)
+        self._ring(told)
+        return done
 
     async def recall(self, scope: Scope, mark: Mark) -> Mark:
         """See `Registry.recall`."""
@@ -196,9 +233,12 @@ class SqliteRegistry:
 
         return await self._writer.run(step)
 
-    async def identity(self) -> str:
+    async def identity(self) -> Identity:
         """See `Registry.identity`: an id stored in the file; one host, so no grace is needed."""
-        return self._identity
+        return Identity(self._identity, vouched=True)
+
+    async def vouch(self, incarnation: str) -> None:
+        """See `Registry.vouch`: nobody needs to."""
 
     async def probe(self) -> None:
         """See `Registry.probe`: a durable commit goes through."""
