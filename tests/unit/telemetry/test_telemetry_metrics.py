@@ -13,7 +13,9 @@ from gateway.model.event import (
     Drained,
     DuplicateFound,
     Event,
+    Evicted,
     Faulted,
+    Joined,
     Lapsed,
     LoopLagged,
     OutcomeLost,
@@ -48,6 +50,8 @@ EVENTS: dict[Event, str] = {
     UpstreamCalled("db", 0.001): 'fencegate_upstream_seconds_count{store="db"}',
     LoopLagged(0.01): "fencegate_event_loop_lag_seconds_count",
     Lapsed("g"): "fencegate_lapses_total",
+    Joined("i", 0.0): "fencegate_registry_incarnations_total",
+    Evicted("r", "g"): "fencegate_evictions_total",
     Faulted("here", "text"): "fencegate_faults_total",
 }
 
