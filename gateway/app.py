@@ -186,8 +186,26 @@ def build_registry(policy: PolicySet) -> Registry:
             return MemoryRegistry()
         case "sqlite":
             return SqliteRegistry(policy.data(policy.registry.path))
+        case "redis":
+            return _redis(policy)
         case _:
             assert_never(policy.registry.type)
+
+
+def _redis(policy: PolicySet) -> Registry:
+    from gateway.registries.redis import RedisRegistry, redis_client
+    from gateway.registries.redis.shards import Fence
+
+    settings, timeout_ms = policy.registry, policy.limits.registry_timeout_ms
+    assert settings.url is not None
+    client = redis_client(
+        settings.url,
+        cluster=settings.cluster,
+        sentinel_service=settings.sentinel_service,
+        timeout_s=timeout_ms / 1000,
+    )
+    fence = Fence(aof=settings.aof, replicas=settings.replicas, timeout_ms=timeout_ms)
+    return RedisRegistry(client, prefix=settings.prefix, fence=fence)
 
 
 # --- fronts -------------------------------------------------------------------------------------
@@ -303,6 +321,8 @@ async def _serve(policy: PolicySet) -> None:
         stack.callback(sink.close)
         registry = build_registry(policy)
         stack.push_async_callback(registry.aclose)
+        for risk in await registry.probe():
+            sys.stdout.write(f"warning: {risk}\n")
         stores = await _open_stores(policy, stack)
         engine = build_engine(policy, stores, registry, clock, observer)
         readiness = Readiness(registry)

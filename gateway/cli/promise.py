@@ -102,4 +102,9 @@ def _gaps(store: StoreSettings) -> list[str]:
 def _registry_gaps(registry: RegistrySettings) -> list[str]:
     if registry.type == "memory":
         return ["a restart: the memory registry forgets its marks"]
+    if registry.type == "redis":
+        return [
+            "a Redis that loses acknowledged writes, in a crash (appendfsync always keeps them) or "
+            "in a fail-over (registry.replicas), or that runs with two primaries at once"
+        ]
     return ["a registry restored from a backup; restore it with the data, then seal every scope"]

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ConnectionScope
 
 from gateway.dialects.problem_json import MEDIA_TYPE, problem_body
+from gateway.model.claim import ScopePage as Scopes
 from gateway.model.claim import ScopeRow
 from gateway.model.mark import Mark, Scope
 from gateway.model.problem import Code, Problem
@@ -47,7 +48,7 @@ class SealDesk(Protocol):
         """One scope. Raises `RegistryUnavailable`."""
         ...
 
-    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+    async def scopes(self, after: str | None, limit: int) -> Scopes:
         """A page of scopes. Raises `RegistryUnavailable`."""
         ...
 
@@ -82,7 +83,7 @@ class ScopeView(BaseModel):
 
 
 class ScopePage(BaseModel):
-    """A page of scopes in name order; `next` is the `after` of the following page."""
+    """A page of scopes; `next` is the `after` of the following page."""
 
     scopes: list[ScopeView]
     next: str | None
@@ -240,9 +241,8 @@ def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
             if row is None:
                 return _problem(request, _never_seen(name))
             return JSONResponse(_row_view(row).model_dump())
-        rows = await desk.scopes(Scope(after) if after else None, limit)
-        following = rows[-1].scope if len(rows) == limit else None
-        page = ScopePage(scopes=[_row_view(row) for row in rows], next=following)
+        found = await desk.scopes(after or None, limit)
+        page = ScopePage(scopes=[_row_view(row) for row in found.rows], next=found.next)
         return JSONResponse(page.model_dump())
 
     return router

@@ -16,6 +16,7 @@ from gateway.model.claim import (
     Registration,
     RegistrationId,
     ReplicaId,
+    ScopePage,
     ScopeRow,
 )
 from gateway.model.event import RegistryCalled
@@ -115,7 +116,7 @@ class RegistryCalls:
         """See `Registry.scope`."""
         return await self._call("scope", self._registry.scope(scope))
 
-    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+    async def scopes(self, after: str | None, limit: int) -> ScopePage:
         """See `Registry.scopes`."""
         return await self._call("scopes", self._registry.scopes(after, limit))
 

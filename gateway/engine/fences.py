@@ -52,6 +52,7 @@ from gateway.model.claim import (
     ClaimStale,
     Generation,
     RegistrationId,
+    ScopePage,
     ScopeRow,
 )
 from gateway.model.event import (
@@ -253,7 +254,7 @@ class Fences:
         """One scope as the registry has it. Raises `RegistryUnavailable`."""
         return await self._calls.scope(scope)
 
-    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+    async def scopes(self, after: str | None, limit: int) -> ScopePage:
         """A page of scopes. Raises `RegistryUnavailable`."""
         return await self._calls.scopes(after, limit)
 

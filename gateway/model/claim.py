@@ -119,6 +119,13 @@ class Identity(NamedTuple):
     vouched: bool
 
 
+class ScopePage(NamedTuple):
+    """Some scopes; `next` is the cursor of the following page, None behind the last."""
+
+    rows: tuple[ScopeRow, ...]
+    next: str | None
+
+
 class ScopeRow(NamedTuple):
     """One scope as an operator sees it."""
 

@@ -18,6 +18,7 @@ from gateway.model.worker import WorkerKey
 from gateway.policy.address import Address
 from gateway.policy.kinds import CLOSED, AddressText, Text
 from gateway.policy.limits import Limits
+from gateway.policy.registry_settings import RegistrySettings
 from gateway.policy.store_settings import (
     FilesSettings,
     PostgresSettings,
@@ -94,21 +95,6 @@ class ServerSettings:
         tuple[Text, ...],
         Field(description="Host names that requests may carry; empty takes every one."),
     ] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistrySettings:
-    """Where marks are kept."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
-
-    type: Annotated[
-        Literal["sqlite", "memory"],
-        Field(description='"sqlite" keeps marks over a restart; "memory" forgets them (tests).'),
-    ] = "sqlite"
-    path: Annotated[
-        Path, Field(description="The SQLite file, from data_dir. Not used by memory.")
-    ] = Path("registry.sqlite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from gateway.policy.document import (
     StoreSettings,
 )
 from gateway.policy.lines import Path
+from gateway.policy.registry_settings import registry_misfits
 from gateway.policy.shape import Draft
 
 RESERVED_MOUNTS: Final = ("/v1", "/metrics", "/healthz", "/readyz", "/ui")
@@ -64,6 +65,7 @@ def fit(draft: Draft, complaints: Complaints) -> None:
     _apart(draft, complaints)
     _keys(draft, complaints)
     _open_stores(draft, complaints)
+    _registry(draft, complaints)
 
 
 def _limits(limits: Limits, complaints: Complaints) -> None:
@@ -220,6 +222,12 @@ def _keys(draft: Draft, complaints: Complaints) -> None:
             complaints.add(
                 (*path, "stores"), "covers nothing; name a store, or leave it away for all"
             )
+
+
+def _registry(draft: Draft, complaints: Complaints) -> None:
+    if draft.registry is not None:
+        for key, message in registry_misfits(draft.registry):
+            complaints.add(("registry", key), message)
 
 
 def _worker_keys(draft: Draft) -> tuple[KeySettings, ...]:

@@ -17,6 +17,7 @@ from gateway.model.claim import (
     Registration,
     RegistrationId,
     ReplicaId,
+    ScopePage,
     ScopeRow,
 )
 from gateway.model.mark import Era, Mark, Scope
@@ -104,8 +105,11 @@ class Registry(Protocol):
         """One scope, or None when nobody has claimed it."""
         ...
 
-    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
-        """A page of scopes in name order, starting behind `after`."""
+    async def scopes(self, after: str | None, limit: int) -> ScopePage:
+        """A page of about `limit` scopes behind the cursor `after`, in name order within the page.
+
+        Paging leaves out no scope that was there all the time; one may come twice.
+        """
         ...
 
     async def reset(self, scope: Scope, era: Era, reason: str) -> Mark | None:
@@ -129,8 +133,11 @@ class Registry(Protocol):
         """Note that a grace on this incarnation is over; ignored when it is not the current one."""
         ...
 
-    async def probe(self) -> None:
-        """Prove that the registry is reachable and durable. Raises `RegistryUnavailable`."""
+    async def probe(self) -> tuple[str, ...]:
+        """Prove that the registry is reachable. Raises `RegistryUnavailable`.
+
+        Returns what a crash of it could lose, each in a sentence that says what to change.
+        """
         ...
 
     async def aclose(self) -> None:

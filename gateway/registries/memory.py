@@ -22,6 +22,7 @@ from gateway.model.claim import (
     Registration,
     RegistrationId,
     ReplicaId,
+    ScopePage,
     ScopeRow,
 )
 from gateway.model.mark import Era, Mark, Scope
@@ -142,10 +143,11 @@ class MemoryRegistry:
         record = self._records.get(scope)
         return None if record is None else _row(scope, record)
 
-    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+    async def scopes(self, after: str | None, limit: int) -> ScopePage:
         """See `Registry.scopes`."""
         names = sorted(name for name in self._records if after is None or name > after)
-        return tuple(_row(name, self._records[name]) for name in names[:limit])
+        rows = tuple(_row(name, self._records[name]) for name in names[:limit])
+        return ScopePage(rows, rows[-1].scope if len(names) > limit else None)
 
     async def reset(self, scope: Scope, era: Era, reason: str) -> Mark | None:
         """See `Registry.reset`. The audit trail of this registry is the gateway's log alone."""
@@ -168,8 +170,9 @@ class MemoryRegistry:
     async def vouch(self, incarnation: str) -> None:
         """See `Registry.vouch`: nobody needs to."""
 
-    async def probe(self) -> None:
+    async def probe(self) -> tuple[str, ...]:
         """See `Registry.probe`: memory is always there."""
+        return ()
 
     async def aclose(self) -> None:
         """See `Registry.aclose`: nothing is held."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +17,7 @@ from gateway.model.mark import Era, Mark, Scope
 from gateway.model.token import Token
 from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.registries.memory import MemoryRegistry
+from gateway.registries.redis import RedisRegistry, redis_client
 from gateway.registries.sqlite import SqliteRegistry
 from gateway.testing import registry_contract
 from gateway.testing.registry_contract import REGISTRY_LAWS, Law
@@ -23,9 +25,18 @@ from gateway.testing.registry_contract import REGISTRY_LAWS, Law
 SCOPE = Scope("s")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis"])
 async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Registry]:
-    made = MemoryRegistry() if request.param == "memory" else SqliteRegistry(tmp_path / "r.sqlite")
+    made: Registry
+    match request.param:
+        case "memory":
+            made = MemoryRegistry()
+        case "sqlite":
+            made = SqliteRegistry(tmp_path / "r.sqlite")
+        case _:
+            url = request.getfixturevalue("valkey_url")
+            client = redis_client(url, timeout_s=5)
+            made = RedisRegistry(client, prefix=uuid4().hex[:8])
     yield made
     await made.aclose()
 
@@ -83,6 +94,7 @@ from pathlib import Path
 from gateway.model.claim import Claim, ReplicaId, RegistrationId
 from gateway.model.mark import Era, Scope
 from gateway.model.token import Token
+from gateway.registries.redis import RedisRegistry, redis_client
 from gateway.registries.sqlite import SqliteRegistry
 
 async def main():

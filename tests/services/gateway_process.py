@@ -20,6 +20,7 @@ import pytest
 from tests.services.object_stores import ObjectStore
 from tests.services.server_process import LOOPBACK, ServerProcess, free_port, wait_until
 
+_CHECKOUT = Path(__file__).parents[2]
 ADMIN_KEY = "admin-key-of-the-tests"
 _LISTEN = re.compile(r'^(?P<key>\s*listen\s*=\s*")127\.0\.0\.1:\d+(?P<rest>")', re.MULTILINE)
 
@@ -53,7 +54,12 @@ class GatewayProcess:
             "gateway",
             [sys.executable, "-m", "gateway", "serve", self.policy_path, *arguments],
             directory=directory,
-            env={"FENCEGATE_ADMIN_KEY": ADMIN_KEY, "PYTHONUNBUFFERED": "1", **(env or {})},
+            env={
+                "FENCEGATE_ADMIN_KEY": ADMIN_KEY,
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONPATH": str(_CHECKOUT),  # this one, whatever is installed
+                **(env or {}),
+            },
             ready=self.ready,
         )
 

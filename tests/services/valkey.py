@@ -1,4 +1,4 @@
-"""A real Valkey from a wheel, without persistence: it speaks the Redis protocol."""
+"""A real Valkey from a wheel: it speaks the Redis protocol."""
 
 from __future__ import annotations
 
@@ -25,20 +25,39 @@ def _answers(port: int) -> bool:
         return False
 
 
+class Valkey:
+    """One server on a port of its own, without persistence unless `arguments` say otherwise."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        self.port = free_port()
+        self.url = f"redis://{LOOPBACK}:{self.port}/0"
+        self.process = ServerProcess(
+            "valkey",
+            [
+                *(_binary(), "--bind", LOOPBACK, "--port", str(self.port), "--dir", home),
+                *(arguments or ("--save", "", "--appendonly", "no")),
+            ],
+            directory=home,
+            ready=lambda: _answers(self.port),
+        )
+
+
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
     """The session's Valkey, database 0; a test keeps to keys of its own."""
-    port = free_port()
     with tempfile.TemporaryDirectory(prefix="valkey-") as home:
-        server = ServerProcess(
-            "valkey",
-            [
-                *(_binary(), "--bind", LOOPBACK, "--port", str(port), "--dir", home),
-                *("--save", "", "--appendonly", "no"),
-            ],
-            directory=Path(home),
-            ready=lambda: _answers(port),
-        )
-        server.start()
-        yield f"redis://{LOOPBACK}:{port}/0"
-        server.stop()
+        server = Valkey(Path(home))
+        server.process.start()
+        yield server.url
+        server.process.stop()
+
+
+@pytest.fixture
+def valkey(tmp_path: Path) -> Iterator[Valkey]:
+    """A Valkey of the test's own, to be killed and paused; the log is synced with every write."""
+    home = tmp_path / "valkey"
+    home.mkdir()
+    server = Valkey(home, "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+    server.process.start()
+    yield server
+    server.process.kill()

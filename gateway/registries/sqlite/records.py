@@ -94,7 +94,7 @@ def is_member(db: sqlite3.Connection, generation: Generation) -> bool:
     return row is not None
 
 
-def page(db: sqlite3.Connection, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+def page(db: sqlite3.Connection, after: str | None, limit: int) -> tuple[ScopeRow, ...]:
     """Scopes in name order with the number of their registrations."""
     rows = db.execute(
         "SELECT scope, era, token, burnt, holder,"

@@ -22,6 +22,7 @@ from gateway.model.claim import (
     Registration,
     RegistrationId,
     ReplicaId,
+    ScopePage,
     ScopeRow,
 )
 from gateway.model.mark import Era, Mark, Scope
@@ -196,9 +197,10 @@ class SqliteRegistry:
 
         return await self._writer.run(step)
 
-    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+    async def scopes(self, after: str | None, limit: int) -> ScopePage:
         """See `Registry.scopes`."""
-        return await self._writer.run(lambda db: records.page(db, after, limit))
+        rows = await self._writer.run(lambda db: records.page(db, after, limit))
+        return ScopePage(rows, rows[-1].scope if len(rows) == limit else None)
 
     async def reset(self, scope: Scope, era: Era, reason: str) -> Mark | None:
         """See `Registry.reset`."""
@@ -240,9 +242,10 @@ class SqliteRegistry:
     async def vouch(self, incarnation: str) -> None:
         """See `Registry.vouch`: nobody needs to."""
 
-    async def probe(self) -> None:
+    async def probe(self) -> tuple[str, ...]:
         """See `Registry.probe`: a durable commit goes through."""
         await self._writer.run(lambda db: db.execute("SELECT 1 FROM meta").fetchone())
+        return ()
 
     async def aclose(self) -> None:
         """See `Registry.aclose`."""

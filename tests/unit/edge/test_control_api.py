@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.edge.control import control_app, describe
-from gateway.model.claim import ScopeRow
+from gateway.model.claim import ScopePage, ScopeRow
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import STATUS, Code, Problem
 from gateway.model.token import MAX_TOKEN, Holder, Token
@@ -43,9 +43,10 @@ class Desk:
         self._check()
         return next((row for row in ROWS if row.scope == scope), None)
 
-    async def scopes(self, after: Scope | None, limit: int) -> tuple[ScopeRow, ...]:
+    async def scopes(self, after: str | None, limit: int) -> ScopePage:
         self._check()
-        return tuple(row for row in ROWS if after is None or row.scope > after)[:limit]
+        rows = tuple(row for row in ROWS if after is None or row.scope > after)
+        return ScopePage(rows[:limit], rows[limit - 1].scope if len(rows) > limit else None)
 
     def _check(self) -> None:
         if self.down:

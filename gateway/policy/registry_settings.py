@@ -1,0 +1,91 @@
+"""The registry of a policy: where marks are kept, and how to reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import ConfigDict, Field, Strict
+
+from gateway.policy.kinds import CLOSED, Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrySettings:
+    """Where marks are kept."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    type: Annotated[
+        Literal["sqlite", "memory", "redis"],
+        Field(
+            description='"sqlite" keeps marks in a file; "redis" shares them between replicas on '
+            'Redis 7 or Valkey; "memory" forgets them at a restart (tests).'
+        ),
+    ] = "sqlite"
+    path: Annotated[Path, Field(description="sqlite: the file, from data_dir.")] = Path(
+        "registry.sqlite"
+    )
+    url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^(rediss?|unix)://",
+            description='redis: "redis://user:password@host:6379/0"; rediss:// for TLS.',
+        ),
+    ] = field(default=None, repr=False)
+    cluster: Annotated[
+        bool, Strict(), Field(description="redis: the servers are a Redis Cluster.")
+    ] = False
+    sentinel_service: Annotated[
+        Text | None,
+        Field(description="redis: `url` is a Sentinel's, and this the name of the primary."),
+    ] = None
+    prefix: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9._-]{1,32}$",
+            description="redis: begins every key, so that several gateways can share a server.",
+        ),
+    ] = "fg"
+    aof: Annotated[
+        bool,
+        Strict(),
+        Field(
+            description="redis: a raise waits until the append-only file is synced (WAITAOF, "
+            'Redis 7.2). Not needed with "appendfsync always".'
+        ),
+    ] = False
+    replicas: Annotated[
+        int,
+        Strict(),
+        Field(ge=0, le=100, description="redis: a raise waits until so many replicas have it."),
+    ] = 0
+
+
+_OWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "sqlite": ("path",),
+        "memory": (),
+        "redis": ("url", "cluster", "sentinel_service", "prefix", "aof", "replicas"),
+    }
+)
+_REQUIRED: Final[Mapping[str, str]] = MappingProxyType({"redis": "url"})
+
+
+def registry_misfits(registry: RegistrySettings) -> Iterator[tuple[str, str]]:
+    """The keys that do not go with the registry's type, each with what to change."""
+    for setting in fields(registry):
+        name, value = setting.name, getattr(registry, setting.name)
+        owners = [kind for kind, keys in _OWN.items() if name in keys]
+        if owners and registry.type not in owners and value != setting.default:
+            yield name, f'has no effect with type = "{registry.type}": only with {owners[0]}'
+    needed = _REQUIRED.get(registry.type)
+    if needed is not None and getattr(registry, needed) is None:
+        yield needed, f'is required for type = "{registry.type}"'
+    if registry.cluster and registry.sentinel_service is not None:
+        yield "sentinel_service", "a cluster has no sentinels: remove it, or cluster = true"
+    if registry.cluster and (registry.aof or registry.replicas):
+        yield "cluster", "aof and replicas are not waited for in a cluster; remove them"

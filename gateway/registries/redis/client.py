@@ -1,0 +1,48 @@
+"""The client: one that fails early, because the engine retries with a deadline of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from gateway.ports.registry import RegistryUnavailable
+from gateway.registries.redis.shards import Client
+
+
+def redis_client(
+    url: str, *, cluster: bool = False, sentinel_service: str | None = None, timeout_s: float = 1.5
+) -> Client:
+    """A client for one server, a cluster, or the primary that a Sentinel names.
+
+    Connects when first used. Raises `RegistryUnavailable` for a URL that cannot be read.
+    """
+    options: dict[str, Any] = {
+        "socket_connect_timeout": timeout_s,
+        "socket_timeout": timeout_s,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    try:
+        if cluster:
+            return RedisCluster.from_url(url, **options)
+        if sentinel_service is not None:
+            return _primary(url, sentinel_service, options)
+        return Redis.from_url(url, **options)
+    except (ValueError, RedisError) as error:
+        raise RegistryUnavailable(f"registry.url is not usable: {error}") from error
+
+
+def _primary(url: str, service: str, options: dict[str, Any]) -> Client:
+    parts = urlsplit(url)
+    options |= {"username": parts.username, "password": parts.password}
+    options |= {"db": int(parts.path.strip("/") or 0), "ssl": parts.scheme == "rediss"}
+    at = [(parts.hostname or "127.0.0.1", parts.port or 26379)]
+    sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]
+        at, sentinel_kwargs={"socket_timeout": options["socket_timeout"]}
+    )
+    found: Client = sentinel.master_for(service, **options)
+    return found
