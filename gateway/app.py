@@ -34,9 +34,8 @@ from gateway.engine.pipeline import Pipeline
 from gateway.engine.replays import Replays
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Scope
-from gateway.model.operation import Operation
 from gateway.model.worker import WorkerKey
-from gateway.policy.decide import Decider, Permit
+from gateway.policy.decide import Decider
 from gateway.policy.document import PolicySet
 from gateway.policy.limits import Limits
 from gateway.policy.store_settings import (
@@ -235,7 +234,8 @@ def build_listeners(
     def front(settings: StoreSettings, most: int | None) -> Front:
         mount = (settings.mount or "").encode()
         dialect = dialects[settings.name]
-        return Front(settings.name, dialect, mount, engine.pipeline.handle, most, engine.scope_of)
+        pipeline = engine.pipeline
+        return Front(settings.name, dialect, mount, pipeline.decide, pipeline.handle, most)
 
     most = policy.limits.max_object_bytes
     address = policy.server.listen
@@ -257,11 +257,6 @@ class Engine:
     decider: Decider
     fences: Fences
     pipeline: Pipeline
-
-    def scope_of(self, operation: Operation) -> str | None:
-        """The scope of an operation, for its log line."""
-        permit = self.decider.decide(operation)
-        return permit.scope if isinstance(permit, Permit) else None
 
 
 def build_engine(

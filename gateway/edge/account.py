@@ -9,6 +9,7 @@ from gateway.model.event import Rejected, RequestFinished
 from gateway.model.operation import Kind, Operation
 from gateway.model.outcome import Applied, Outcome, ReadOk, Unknown
 from gateway.model.problem import Code, Problem
+from gateway.policy.decide import Permit
 from gateway.ports.clock import Clock
 from gateway.ports.observer import Observer
 
@@ -76,12 +77,15 @@ class Account:
         self.status = 500
         self.bytes_in = 0
 
-    def understood(self, operation: Operation, fence_scope: str | None) -> None:
+    def understood(self, operation: Operation) -> None:
         """The request was parsed; from now on a mutation's outcome is unknown until it is known."""
         self.operation = operation
-        self.fence_scope = fence_scope
         self.kind = operation.kind
         self.outcome = "unknown" if self.kind.mutates else "read_failed"
+
+    def decided(self, decided: Permit | Problem) -> None:
+        """It is known where the operation is fenced, or that it is not."""
+        self.fence_scope = decided.scope if isinstance(decided, Permit) else None
 
     def ended(self, outcome: Outcome) -> None:
         """The outcome is known."""

@@ -162,10 +162,11 @@ class DataPlane:
 
     async def _handle(self, front: Front, parsed: Parsed, account: Account) -> Outcome:
         operation = parsed.operation
-        scope_of = front.scope_of
-        account.understood(operation, None if scope_of is None else scope_of(operation))
+        account.understood(operation)
         try:
-            return await front.handle(parsed)
+            decided = front.decide(operation)
+            account.decided(decided)
+            return await front.handle(parsed, decided)
         except BodyError as error:
             return Refused(error.problem)
         except Exception as error:

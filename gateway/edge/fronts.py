@@ -9,6 +9,8 @@ from typing import Final
 from gateway.edge.asgi_types import App
 from gateway.model.operation import Operation
 from gateway.model.outcome import Outcome
+from gateway.model.problem import Problem
+from gateway.policy.decide import Permit
 from gateway.ports.dialect import Dialect, Parsed
 
 CONTROL_MOUNTS: Final = (b"/v1", b"/metrics", b"/healthz", b"/readyz", b"/ui")
@@ -22,16 +24,16 @@ UNGUARDED_HOST: Final = frozenset({b"/healthz", b"/readyz"})
 class Front:
     """One store as workers see it. `mount` is a path prefix such as `/files`, empty for all paths.
 
-    `handle` takes a parsed request to its outcome. `max_body_bytes` bounds every body.
-    `scope_of` names an operation's scope for the log line.
+    `decide` is asked once a request; `handle` takes the parsed request and that decision to the
+    outcome. `max_body_bytes` bounds every body.
     """
 
     store: str
     dialect: Dialect
     mount: bytes
-    handle: Callable[[Parsed], Awaitable[Outcome]]
+    decide: Callable[[Operation], Permit | Problem]
+    handle: Callable[[Parsed, Permit | Problem], Awaitable[Outcome]]
     max_body_bytes: int | None = None
-    scope_of: Callable[[Operation], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

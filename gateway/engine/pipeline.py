@@ -64,10 +64,13 @@ class Pipeline:
         self._observer = observer
         self._open: set[str] = set()
 
-    async def handle(self, parsed: Parsed) -> Outcome:
-        """Answer one request. Never raises for what a store, a registry or a client can do."""
+    def decide(self, operation: Operation) -> Permit | Problem:
+        """Decide where an operation is fenced; `handle` takes the answer."""
+        return self._decider.decide(operation)
+
+    async def handle(self, parsed: Parsed, permit: Permit | Problem) -> Outcome:
+        """Answer one request as decided. Never raises for what a store or a client can do."""
         operation = parsed.operation
-        permit = self._decider.decide(operation)
         store = self._stores[operation.resource.store]
         if not operation.kind.mutates:
             return await self._read(operation, permit, store)

@@ -16,10 +16,14 @@ from gateway.edge.limits import EdgeLimits
 from gateway.edge.request_ids import RequestIds
 from gateway.edge.server import EdgeServer, bind, bound_address
 from gateway.model.event import Event, Rejected, RequestFinished
+from gateway.model.mark import Scope
 from gateway.model.object_action import DeleteObject, GetObject, PutObject
+from gateway.model.operation import Operation
 from gateway.model.outcome import Applied, Outcome, ReadFailed, ReadOk, Refused
 from gateway.model.problem import Code, Problem
 from gateway.model.reply import ObjectDeleted, ObjectFound, ObjectMeta, ObjectPut
+from gateway.policy.decide import Permit
+from gateway.policy.document import Mode, Reads
 from gateway.ports.dialect import Parsed
 from gateway.system_clock import SystemClock
 from tests.conformance.edge.raw_http import RawConnection
@@ -46,7 +50,7 @@ class RecordingStore:
         finally:
             self.readers -= 1
 
-    async def handle(self, parsed: Parsed) -> Outcome:
+    async def handle(self, parsed: Parsed, _: Permit | Problem) -> Outcome:
         operation = parsed.operation
         action = operation.action
         self.reached.append(f"{operation.method} {operation.resource.path}")
@@ -70,6 +74,12 @@ class RecordingStore:
         meta = ObjectMeta('"v1"', len(data_or_none), 1_700_000_000)
         chunks = None if action.head else self._chunks(data_or_none)
         return ReadOk(ObjectFound(meta, len(data_or_none), None, chunks))
+
+
+def own_scope(operation: Operation) -> Permit:
+    """Decides without a policy: every resource is its own scope."""
+    resource = operation.resource
+    return Permit(Scope(f"{resource.store}:{resource.path}"), Mode.ENFORCE, Reads.CHECK, None)
 
 
 class Events:
@@ -132,7 +142,12 @@ async def recording_gateway(
     limits = limits or EdgeLimits()
     store, events, ids = RecordingStore(), Events(), RequestIds()
     front = Front(
-        "files", HttpDialect("files", mount, None), mount.encode(), store.handle, max_body_bytes
+        "files",
+        HttpDialect("files", mount, None),
+        mount.encode(),
+        own_scope,
+        store.handle,
+        max_body_bytes,
     )
     taken = bind("127.0.0.1", 0)
     address = bound_address(taken)

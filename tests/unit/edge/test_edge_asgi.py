@@ -13,14 +13,17 @@ from gateway.edge.fronts import Front, Listener
 from gateway.edge.limits import EdgeLimits
 from gateway.edge.request_ids import RequestIds
 from gateway.model.event import Event, Faulted, Rejected, RequestFinished
+from gateway.model.operation import Operation
 from gateway.model.outcome import Applied, Outcome, ReadFailed, ReadOk, Refused, Unknown
 from gateway.model.problem import Code, Problem
 from gateway.model.reply import Listing, ObjectFound, ObjectMeta, ObjectPut
+from gateway.policy.decide import Permit
 from gateway.ports.dialect import Parsed
 from gateway.system_clock import SystemClock
+from tests.conformance.edge.recording_gateway import own_scope
 
 ADDRESS = ("127.0.0.1", 8080)
-Handle = Callable[[Parsed], Awaitable[Outcome]]
+Handle = Callable[[Parsed, Permit | Problem], Awaitable[Outcome]]
 
 
 class Plane:
@@ -28,9 +31,10 @@ class Plane:
 
     def __init__(self, handle: Handle, **options: Any) -> None:
         self.events: list[Event] = []
+        self.decided: list[Operation] = []
         self.sent: list[dict[str, Any]] = []
         self.gone_after: int | None = None
-        front = Front("files", HttpDialect("files", "/files", None), b"/files", handle)
+        front = Front("files", HttpDialect("files", "/files", None), b"/files", self.decide, handle)
         listener = Listener(ADDRESS, (front,), options.pop("control", None))
         self.plane = DataPlane(
             (listener,),
@@ -41,6 +45,10 @@ class Plane:
             limits=options.pop("limits", EdgeLimits()),
             **options,
         )
+
+    def decide(self, operation: Operation) -> Permit | Problem:
+        self.decided.append(operation)
+        return own_scope(operation)
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
@@ -88,13 +96,13 @@ class Plane:
 
 
 def always(outcome: Outcome) -> Handle:
-    async def handle(_: Parsed) -> Outcome:
+    async def handle(*_: object) -> Outcome:
         return outcome
 
     return handle
 
 
-async def fails(_: Parsed) -> Outcome:
+async def fails(*_: object) -> Outcome:
     raise RuntimeError("secret-detail")
 
 
@@ -187,6 +195,21 @@ async def test_an_answer_that_cannot_be_rendered_keeps_its_outcome() -> None:
     plane = Plane(always(Applied(Listing("b", ()))))  # type: ignore[arg-type]
     assert await plane.request("PUT", "/files/k", TOKEN) == 500
     assert plane.fields[b"x-fence-outcome"] == b"applied"
+
+
+async def test_a_request_is_decided_once() -> None:
+    """The decision that the log line tells is the very one that the request is handled by."""
+    handled: list[Permit | Problem] = []
+
+    async def handle(_: Parsed, decided: Permit | Problem) -> Outcome:
+        handled.append(decided)
+        return Refused(STALE)
+
+    plane = Plane(handle)
+    await plane.request("PUT", "/files/k", TOKEN)
+    assert [operation.resource.path for operation in plane.decided] == ["k"]
+    assert handled == [own_scope(plane.decided[0])]
+    assert plane.finished.scope == "files:k"
 
 
 class Source:

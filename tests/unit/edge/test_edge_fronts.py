@@ -12,7 +12,7 @@ async def nobody(*_: object) -> Any:
 
 
 def front(mount: bytes) -> Front:
-    return Front(mount.decode() or "root", None, mount, nobody)  # type: ignore[arg-type]
+    return Front(mount.decode() or "root", None, mount, nobody, nobody)  # type: ignore[arg-type]
 
 
 FRONTS = tuple(map(front, (b"", b"/a", b"/a/b")))

@@ -18,8 +18,8 @@ from gateway.edge.server import CannotListen, EdgeServer, bind, bound_address
 from gateway.model.event import Event
 from gateway.model.outcome import Outcome, ReadFailed
 from gateway.model.problem import Code, Problem
-from gateway.ports.dialect import Parsed
 from gateway.system_clock import SystemClock
+from tests.conformance.edge.recording_gateway import own_scope
 
 
 class Silent:
@@ -31,10 +31,10 @@ def serve(names: list[str]) -> EdgeServer:
     """One store per listener; each answers with its own name."""
 
     def front(name: str) -> Front:
-        async def handle(_: Parsed) -> Outcome:
+        async def handle(*_: object) -> Outcome:
             return ReadFailed(Problem(Code.NOT_FOUND, name))
 
-        return Front(name, HttpDialect(name, "", None), b"", handle)
+        return Front(name, HttpDialect(name, "", None), b"", own_scope, handle)
 
     sockets = [bind("127.0.0.1", 0) for _ in names]
     listeners = tuple(
