@@ -25,7 +25,7 @@ from gateway.testing.registry_contract import REGISTRY_LAWS, Law
 SCOPE = Scope("s")
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite-shared", "redis"])
 async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Registry]:
     made: Registry
     match request.param:
@@ -33,6 +33,8 @@ async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             made = MemoryRegistry()
         case "sqlite":
             made = SqliteRegistry(tmp_path / "r.sqlite")
+        case "sqlite-shared":
+            made = SqliteRegistry(tmp_path / "r.sqlite", shared=True)
         case _:
             url = request.getfixturevalue("valkey_url")
             client = redis_client(url, timeout_s=5)
@@ -141,6 +143,25 @@ async def test_one_process_at_a_time(tmp_path: Path) -> None:
     await first.aclose()
     second = SqliteRegistry(tmp_path / "r.sqlite")
     await second.aclose()
+
+
+async def test_several_processes_share_by_agreement(tmp_path: Path) -> None:
+    """Those that share exclude one that does not; a claim of one rings at the other."""
+    one = SqliteRegistry(tmp_path / "r.sqlite", shared=True)
+    two = SqliteRegistry(tmp_path / "r.sqlite", shared=True)
+    with pytest.raises(RegistryUnavailable, match="--workers"):
+        SqliteRegistry(tmp_path / "r.sqlite")
+    first, second = await one.join(ReplicaId("a")), await two.join(ReplicaId("b"))
+    await one.claim(claim(first, 1))
+    waiting = asyncio.create_task(one.wait(ReplicaId("a"), first, 30))
+    assert isinstance(await two.claim(claim(second, 2)), Claimed)
+    async with asyncio.timeout(5):
+        await waiting
+        while not (notices := await one.inbox(ReplicaId("a"), first, 0)):
+            await one.wait(ReplicaId("a"), first, 1)
+    assert [notice.mark.token for notice in notices] == [2]
+    await one.aclose()
+    await two.aclose()
 
 
 async def test_waiting_claims_share_a_commit(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Iterable
-from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -29,26 +27,28 @@ from gateway.model.mark import Era, Mark, Scope
 from gateway.ports.registry import RegistryUnavailable
 from gateway.registries.process_lock import ProcessLock
 from gateway.registries.sqlite import records
+from gateway.registries.sqlite.doorbell import Doorbell
 from gateway.registries.sqlite.writer import Writer, connect
 
 _SCHEMA_VERSION: Final = "1"
+_LOOK_S: Final = 0.25  # a ring between processes is a hint
 
 
 class SqliteRegistry:
-    """Marks, registrations and members in one SQLite file, under an exclusive process lock.
+    """Marks, registrations and members in one SQLite file.
 
-    Registrations are kept over a restart, so that a start after an unclean stop finds what may
-    still be on its way and waits only for that.
+    One process has it to itself, under an exclusive lock; or, `shared`, several processes of one
+    machine have it together, each a replica of its own. Registrations are kept over a restart, so
+    that a start after an unclean stop finds what may still be on its way and waits only for that.
     """
 
-    shared = False
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
         """Open or create the file. Raises `RegistryUnavailable` with what to change."""
         self._path = path
+        self.shared = shared
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
+            self._lock = ProcessLock(path.with_name(f"{path.name}.lock"), shared=shared)
         except OSError as error:
             raise RegistryUnavailable(f"cannot open the registry {path}: {error}") from error
         try:
@@ -58,7 +58,7 @@ class SqliteRegistry:
             self._lock.release()
             raise RegistryUnavailable(f"cannot open the registry {path}: {error}") from error
         self._writer = Writer(db, "registry-writer")
-        self._rings: dict[Generation, asyncio.Event] = {}
+        self._bell = Doorbell()
 
     @property
     def commits(self) -> int:
@@ -73,6 +73,7 @@ class SqliteRegistry:
             db.execute("INSERT INTO members VALUES (?, ?, 0)", (generation, replica))
             return generation
 
+        self._bell.hang(generation)
         return await self._writer.run(step)
 
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
@@ -100,6 +101,7 @@ class SqliteRegistry:
         """See `Registry.leave`."""
         del replica
         await self._writer.run(lambda db: _end(db, generation))
+        self._bell.take_down(generation)
 
     async def evict(self, replica: ReplicaId, generation: Generation, beat_seen: int) -> bool:
         """See `Registry.evict`."""
@@ -134,8 +136,7 @@ class SqliteRegistry:
 
     def _ring(self, told: Iterable[Generation]) -> None:
         for generation in told:
-            if generation in self._rings:
-                self._rings[generation].set()
+            self._bell.ring(generation)
 
     async def pending(
         self, scope: Scope, mark: Mark, generation: Generation
@@ -175,16 +176,13 @@ class SqliteRegistry:
     ) -> tuple[Notice, ...]:
         """See `Registry.inbox`."""
         del replica
-        if generation in self._rings:
-            self._rings[generation].clear()
+        self._bell.hush(generation)
         return await self._writer.run(lambda db: records.take_notices(db, generation, seen))
 
     async def wait(self, replica: ReplicaId, generation: Generation, timeout_s: float) -> None:
-        """See `Registry.wait`: every claim goes through this process, so it rings by itself."""
+        """See `Registry.wait`: the process that writes a notice rings."""
         del replica
-        ring = self._rings.setdefault(generation, asyncio.Event())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(ring.wait(), timeout_s)
+        await self._bell.heard(generation, min(timeout_s, _LOOK_S) if self.shared else timeout_s)
 
     async def scope(self, scope: Scope) -> ScopeRow | None:
         """See `Registry.scope`."""
@@ -249,6 +247,7 @@ class SqliteRegistry:
 
     async def aclose(self) -> None:
         """See `Registry.aclose`."""
+        self._bell.close()
         self._writer.close()
         self._lock.release()
 
