@@ -151,8 +151,8 @@ def _postgres(settings: PostgresSettings, limits: Limits) -> Store:
 
 
 def _s3(settings: S3Settings, policy: PolicySet) -> Store:
-    from gateway.stores.s3.pool import Timeouts
     from gateway.stores.s3.store import S3Store
+    from gateway.upstream.pool import Timeouts
 
     limits = policy.limits
     try:

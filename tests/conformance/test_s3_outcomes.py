@@ -14,8 +14,8 @@ from gateway.model.reply import ObjectDeleted, ObjectPut
 from gateway.model.version import Absent, NotLooked, Present
 from gateway.ports.store import FencedByStore, MaybeWritten, NotWritten, WriteResult, Written
 from gateway.stores.s3 import puts
-from gateway.stores.s3.pool import Timeouts
 from gateway.testing.store_subject import SHUT, Pieces
+from gateway.upstream.pool import Timeouts
 from tests.conformance.s3_lake import Lake, open_lake
 
 

@@ -8,8 +8,8 @@ from gateway.model.conditions import Conditions
 from gateway.model.object_action import PutObject
 from gateway.model.problem import Code
 from gateway.ports.store import NotWritten, ProbeFailed, Written
-from gateway.stores.s3.pool import Timeouts
 from gateway.testing.numbering_origin import Faults
+from gateway.upstream.pool import Timeouts
 from tests.conformance.s3_lake import BUCKET, SCOPE, open_lake, operation, s3_store
 from tests.services.object_stores import ObjectStore
 

@@ -12,9 +12,9 @@ from gateway.model.object_action import GetObject, HeadBucket, ListObjects
 from gateway.model.problem import Code
 from gateway.model.reply import ObjectFound
 from gateway.ports.store import ReadDone, ReadRefused, ReadResult, Written
-from gateway.stores.s3.exchange import StreamBroken
-from gateway.stores.s3.pool import Timeouts
 from gateway.stores.s3.store import S3Store
+from gateway.upstream.exchange import StreamBroken
+from gateway.upstream.pool import Timeouts
 from tests.conformance.s3_lake import BUCKET, open_lake, operation, s3_store
 from tests.services.object_stores import ObjectStore
 from tests.services.tls_identity import client_context, server_context

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.machines.condition import Mismatch
 from gateway.model.problem import Code, Problem
-from gateway.stores.s3.response import Head
+from gateway.upstream.response import Head
 
 _CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,128})</Code>")
 _MESSAGE: Final = re.compile(rb"<Message>([^<]{1,1024})</Message>")

@@ -17,7 +17,6 @@ from gateway.model.reply import ObjectDeleted
 from gateway.model.version import Absent, Look, Present
 from gateway.ports.store import MaybeWritten, NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.s3 import answers
-from gateway.stores.s3.exchange import Answer, AnswerLost, NotSent, Shut
 from gateway.stores.s3.site import Site
 from gateway.stores.s3.verdict import (
     MAX_ATTEMPTS,
@@ -28,6 +27,7 @@ from gateway.stores.s3.verdict import (
     is_unclear,
 )
 from gateway.stores.s3.wire import object_path
+from gateway.upstream.exchange import Answer, AnswerLost, NotSent, Shut
 
 
 async def delete_object(

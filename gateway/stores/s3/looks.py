@@ -9,8 +9,8 @@ from gateway.model.problem import Code, Problem
 from gateway.model.stamp import Stamp, read_stamp, seal_stamp
 from gateway.model.version import Absent, Present
 from gateway.stores.s3.answers import refusal
-from gateway.stores.s3.exchange import Answer, Client, UpstreamFailed
 from gateway.stores.s3.wire import STAMP_FIELD, RequestWriter, object_path
+from gateway.upstream.exchange import Answer, Client, UpstreamFailed
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from gateway.model.problem import Problem
 from gateway.model.version import Absent, NotLooked, Present
 from gateway.ports.store import ProbeFailed, WriteFence
 from gateway.stores.s3.answers import error_code, refusal
-from gateway.stores.s3.exchange import Answer, Message, UpstreamFailed
 from gateway.stores.s3.profile import WEAK, Profile
 from gateway.stores.s3.site import Site
 from gateway.stores.s3.wire import STAMP_FIELD, object_path
+from gateway.upstream.exchange import Answer, Message, UpstreamFailed
 
 _PREFIX: Final = ".fencegate-probe/"
 _RACERS: Final = 8

@@ -35,7 +35,6 @@ from gateway.model.version import Absent, Look, Present
 from gateway.ports.body import Body
 from gateway.ports.store import MaybeWritten, NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.s3 import answers
-from gateway.stores.s3.exchange import Answer, AnswerLost, Message, NotSent, Shut
 from gateway.stores.s3.looks import resource_name
 from gateway.stores.s3.site import Site
 from gateway.stores.s3.verdict import (
@@ -47,6 +46,7 @@ from gateway.stores.s3.verdict import (
     is_unclear,
 )
 from gateway.stores.s3.wire import STAMP_FIELD, allowed, object_path
+from gateway.upstream.exchange import Answer, AnswerLost, Message, NotSent, Shut
 
 # A store that lost our connection may be committing right now; a short wait often tells.
 _SETTLE_WAITS_S: Final = (0.0, 0.25, 1.0)

@@ -24,7 +24,6 @@ from gateway.model.problem import Code, Problem
 from gateway.model.reply import BucketFound, NotModified, ObjectFound, ObjectMeta, ReadReply
 from gateway.ports.store import ReadDone, ReadRefused, ReadResult
 from gateway.stores.s3.answers import refusal, store_fields
-from gateway.stores.s3.exchange import Incoming, Message, StreamBroken, UpstreamFailed
 from gateway.stores.s3.listings import (
     BadDocument,
     read_buckets,
@@ -32,9 +31,10 @@ from gateway.stores.s3.listings import (
     read_location,
     upstream_query,
 )
-from gateway.stores.s3.response import Head
 from gateway.stores.s3.site import Site
 from gateway.stores.s3.wire import STAMP_FIELD, object_path
+from gateway.upstream.exchange import Incoming, Message, StreamBroken, UpstreamFailed
+from gateway.upstream.response import Head
 
 _ERROR_BYTES: Final = 65_536
 _RANGE: Final = re.compile(r"bytes ([0-9]+)-([0-9]+)/([0-9]+)", re.ASCII)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.stores.s3.exchange import Client
 from gateway.stores.s3.looks import Looker, Stamper
 from gateway.stores.s3.profile import Profile
 from gateway.stores.s3.wire import RequestWriter
+from gateway.upstream.exchange import Client
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,15 +39,15 @@ from gateway.ports.store import (
 )
 from gateway.stores.s3 import answers
 from gateway.stores.s3.deletes import delete_object
-from gateway.stores.s3.exchange import Client
 from gateway.stores.s3.looks import Stamper
-from gateway.stores.s3.pool import Endpoint, Pool, Timeouts
 from gateway.stores.s3.probe import probe_conditions, probe_plain
 from gateway.stores.s3.profile import WEAK, ConditionMode, Profile, guarantee
 from gateway.stores.s3.puts import put_object
 from gateway.stores.s3.reads import read as read_action
 from gateway.stores.s3.site import Site
 from gateway.stores.s3.wire import RequestWriter, too_long
+from gateway.upstream.exchange import Client
+from gateway.upstream.pool import Endpoint, Pool, Timeouts
 
 # Signatures carry the wall clock, and nothing is compared with it.
 wall_clock_s: Final[Callable[[], float]] = time.time  # noqa: TID251

@@ -16,7 +16,7 @@ from gateway.dialects.s3.canonical import canonical_query, encode_path
 from gateway.dialects.s3.sigv4 import EMPTY_SHA256, AccessKey, UnsignedRequest, sign
 from gateway.model.object_action import Fields
 from gateway.model.stamp import METADATA_NAME
-from gateway.stores.s3.exchange import Message
+from gateway.upstream.exchange import Message
 
 RawFields = tuple[tuple[bytes, bytes], ...]
 

@@ -15,9 +15,9 @@ from gateway.stores.s3.answers import (
     store_fields,
 )
 from gateway.stores.s3.profile import WEAK, Profile, guarantee
-from gateway.stores.s3.response import Head
 from gateway.stores.s3.store import parse_endpoint
 from gateway.stores.s3.verdict import condition_failed, is_unclear
+from gateway.upstream.response import Head
 
 CREATE, REPLACE = Guard(if_none_match=True), Guard(if_match='"e"')
 

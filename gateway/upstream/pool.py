@@ -11,7 +11,7 @@ import ssl
 from collections import deque
 from dataclasses import dataclass
 
-from gateway.stores.s3.link import Link, connect
+from gateway.upstream.link import Link, connect
 
 
 @dataclass(frozen=True, slots=True)

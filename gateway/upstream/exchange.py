@@ -8,16 +8,16 @@ applied; what fails after it is unknown here, and settled by whoever knows the w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.engine.holdback import HoldBack, Replayed
 from gateway.model.problem import Problem
 from gateway.ports.store import WriteFence
-from gateway.stores.s3.link import Link, LinkLost
-from gateway.stores.s3.pool import Pool, PoolFull
-from gateway.stores.s3.response import BadResponse, Head, ResponseReader
+from gateway.upstream.link import Link, LinkLost
+from gateway.upstream.pool import Pool, PoolFull
+from gateway.upstream.response import BadResponse, Head, ResponseReader
 
 MAX_ANSWER_BYTES: Final = 8_388_608
 _EARLY_ANSWER_S: Final = 5.0
@@ -27,19 +27,37 @@ _HALF_READ_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request, ready to be sent: the method, and the head with its blank line."""
+    """A request, ready to be sent: the method, and the head with its blank line.
+
+    `chunked`: the head announces a body of unknown length (RFC 9112, section 7.1).
+    """
 
     method: str
     head: bytes = field(repr=False)
+    chunked: bool = False
+
+    def frame(self, piece: bytes) -> bytes:
+        """A piece of the body, as the head announced it."""
+        if not self.chunked or not piece:
+            return piece
+        return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+    def end(self, tail: bytes) -> bytes:
+        """The last bytes of the body, with what ends it."""
+        return self.frame(tail) + b"0\r\n\r\n" if self.chunked else tail
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A complete answer. `early`: it came before the request had been sent to its end."""
+    """A complete answer. `early`: it came before the request had been sent to its end.
+
+    `cut`: the same behind the gate, where it may tell of an effect all the same.
+    """
 
     head: Head
     body: bytes
     early: bool = False
+    cut: bool = False
 
     @property
     def status(self) -> int:
@@ -220,15 +238,17 @@ class Client:
         fence: WriteFence,
         *,
         long_end: bool = False,
+        rest: AsyncIterable[bytes] | None = None,
     ) -> GatedResult:
         """Send a mutation: all but its end, then the gate, then its end.
 
         Without a body the whole request waits for the gate, for its effect may start with the
         head. A higher mark that waits too long for the answer resets the connection (rule 4).
         `long_end`: the store acts on parts, so all of the body waits for the gate, and its end may
-        take more than one call. Raises `BodyError`, after having reset the connection.
+        take more than one call. `rest` is then what follows behind `body`, already at hand.
+        Raises `BodyError`, after having reset the connection.
         """
-        upload = _Upload(self._pool, message, body or HoldBack(Replayed(b"")), long_end)
+        upload = _Upload(self._pool, message, body or HoldBack(Replayed(b"")), long_end, rest)
         fence.on_haste(upload.reset)
         try:
             return await upload.run(fence.gate)
@@ -242,14 +262,22 @@ class Client:
 class _Upload:
     """One gated request: takes a connection only once there is something to send."""
 
-    __slots__ = ("_body", "_link", "_long_end", "_message", "_pool", "_times")
+    __slots__ = ("_body", "_link", "_long_end", "_message", "_pool", "_rest", "_times")
 
-    def __init__(self, pool: Pool, message: Message, body: HoldBack, long_end: bool) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        message: Message,
+        body: HoldBack,
+        long_end: bool,
+        rest: AsyncIterable[bytes] | None,
+    ) -> None:
         self._pool = pool
         self._times = pool.timeouts
         self._message = message
         self._body = body
         self._long_end = long_end
+        self._rest = rest
         self._link: Link | None = None
 
     async def run(self, gate: Callable[[], Problem | None]) -> GatedResult:
@@ -257,10 +285,11 @@ class _Upload:
         unsent = self._message.head
         async for piece in self._body:
             link = self._link or await self._take()
-            if not await link.send(unsent + piece, self._times.idle_s):
+            sending = unsent + self._message.frame(piece)
+            if not await link.send(sending, self._times.idle_s):
                 return await self._early_answer(link)
             unsent = b""
-        last = unsent + self._body.tail
+        last = unsent + self._message.end(self._body.tail)
         link = self._link or await self._take()
         if not self._long_end:
             link.make_room(len(last))
@@ -288,11 +317,14 @@ class _Upload:
         assert reader.head is not None
         return Answer(reader.head, body, early=True)
 
-    async def _answer(self, link: Link, rest: memoryview) -> GatedResult:
+    async def _answer(self, link: Link, unsent: memoryview) -> GatedResult:
         reader = ResponseReader(self._message.method)
         try:
-            whole = not rest or await link.send_rest(rest, self._times.idle_s)
+            whole = await self._send_on(link, unsent)
             body = await self._read(link, reader, self._times.first_byte_s)
+            if reader.until_close:
+                # Nothing but its length tells a whole answer from a cut one (RFC 9112, 6.3).
+                raise BadResponse("it answered a write without saying where its answer ends")
         except (LinkLost, BadResponse) as error:
             self.drop()
             return AnswerLost(str(error))
@@ -300,7 +332,17 @@ class _Upload:
             self._link = None
             _release(self._pool, link, reader)
         assert reader.head is not None
-        return Answer(reader.head, body)
+        return Answer(reader.head, body, cut=not whole)
+
+    async def _send_on(self, link: Link, unsent: memoryview) -> bool:
+        """Send what is left behind the gate. False: the store spoke before it had all of it."""
+        if unsent and not await link.send_rest(unsent, self._times.idle_s):
+            return False
+        if self._rest is not None:
+            async for piece in self._rest:
+                if not await link.send(piece, self._times.idle_s):
+                    return False
+        return True
 
     async def _read(self, link: Link, reader: ResponseReader, first_byte_s: float) -> bytes:
         pieces = []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.stores.s3.response import MAX_HEAD_BYTES, BadResponse, ResponseReader
+from gateway.upstream.response import MAX_HEAD_BYTES, BadResponse, ResponseReader
 
 
 def read(raw: bytes, method: str = "GET", *, piece: int = 0, eof: bool = False) -> ResponseReader:
@@ -73,8 +73,10 @@ def test_answers_without_a_body(method: str, raw: bytes) -> None:
         PLAIN + b"X",
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
-    ids=["surplus", "close", "1.0"],
+    ids=["surplus", "close", "1.0", "204-length", "204-chunked"],
 )
 def test_not_used_again(raw: bytes) -> None:
     """Complete, but the connection must not carry another request."""
@@ -88,6 +90,7 @@ def test_until_close() -> None:
     reader = read(b"HTTP/1.1 500 -\r\n\r\nsome")
     reader.feed(b" more")
     assert reader.take() == b"some more"
+    assert reader.until_close
     assert not reader.done
     reader.feed_eof()
     assert reader.done
@@ -110,6 +113,7 @@ def test_until_close() -> None:
         b"HTTP/1.1 200 OK\r\nA: b\nB: c\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nA: b\x00\r\n\r\n",
         b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n1",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n1",
         b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n1",

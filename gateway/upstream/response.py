@@ -19,6 +19,7 @@ _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: [^\r\n\x
 _FIELD_LINES: Final = re.compile(
     rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*", re.ASCII
 )
+_BARE_LF: Final = re.compile(rb"(?<!\r)\n")
 _DIGITS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 
@@ -62,10 +63,20 @@ class ResponseReader:
 
     After each `feed`, `head` is there once it is complete, and `take()` gives the body bytes that
     have arrived. `done`: the answer is complete. `reusable`: it ended exactly, and the peer keeps
-    the connection open.
+    the connection open. `until_close`: the answer told no length, and ends with the connection.
     """
 
-    __slots__ = ("_at", "_body", "_buffer", "_interim", "_keep_alive", "_left", "_method", "head")
+    __slots__ = (
+        "_at",
+        "_body",
+        "_buffer",
+        "_interim",
+        "_keep_alive",
+        "_left",
+        "_method",
+        "head",
+        "until_close",
+    )
 
     def __init__(self, method: str) -> None:
         self.head: Head | None = None
@@ -75,6 +86,7 @@ class ResponseReader:
         self._body: list[bytes] = []
         self._left = 0
         self._keep_alive = False
+        self.until_close = False
         self._interim = 0
 
     @property
@@ -156,6 +168,8 @@ class ResponseReader:
         if end < 0:
             if len(self._buffer) > MAX_HEAD_BYTES:
                 raise BadResponse(f"the head is larger than {MAX_HEAD_BYTES} bytes")
+            if _BARE_LF.search(self._buffer):
+                raise BadResponse("a line of the head does not end in CR LF")
             return False
         version, head = parse_head(self._cut(end + 4))
         if head.status < 200:
@@ -173,6 +187,8 @@ class ResponseReader:
         self._keep_alive = version == 1 and "close" not in hops
         if self._method == "HEAD" or head.status in {204, 304}:
             self._at = _At.DONE
+            if head.status == 204 and (chunked or length):
+                self._keep_alive = False  # a body may follow that must not be there (RFC 9110, 8.6)
         elif chunked:
             self._at = _At.CHUNK_SIZE
         elif length is not None:
@@ -180,6 +196,7 @@ class ResponseReader:
             self._at = _At.LENGTH if length else _At.DONE
         else:
             self._keep_alive = False
+            self.until_close = True
             self._at = _At.UNTIL_CLOSE
 
     def _take_length(self, data: bytes) -> bool:

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.stores.s3.link import LinkLost
-from gateway.stores.s3.pool import Endpoint, Pool, PoolFull, Timeouts
+from gateway.upstream.link import LinkLost
+from gateway.upstream.pool import Endpoint, Pool, PoolFull, Timeouts
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 import uvloop
 
-from gateway.stores.s3.link import Link, LinkLost, LinkTimeout, connect
+from gateway.upstream.link import Link, LinkLost, LinkTimeout, connect
 from tests.services.tls_identity import client_context, server_context
 
 
