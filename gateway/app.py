@@ -31,6 +31,7 @@ from gateway.edge.request_ids import RequestIds
 from gateway.edge.server import CannotListen, EdgeServer, bind, bound_address
 from gateway.engine.fences import Fences, Timing
 from gateway.engine.pipeline import Pipeline
+from gateway.engine.readiness import Readiness
 from gateway.engine.replays import Replays
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Scope
@@ -61,7 +62,6 @@ from gateway.telemetry.logs import Log
 from gateway.telemetry.loop_lag import watch_loop
 from gateway.telemetry.metrics import Metrics
 
-_READY_TIMEOUT_S: Final = 2.0
 _GRACE_S: Final = 8  # container engines kill 10 s after SIGTERM
 
 
@@ -284,28 +284,6 @@ def build_engine(
     return Engine(decider, fences, pipeline)
 
 
-class Readiness:
-    """Whether the gateway can do its work: the registry answers, and it is not about to stop."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self.leaving = False
-
-    async def ready(self) -> Mapping[str, str | None]:
-        """Each part with what is wrong with it, or None."""
-        parts: dict[str, str | None] = {"registry": None}
-        if self.leaving:
-            parts["server"] = "is stopping"
-        try:
-            async with asyncio.timeout(_READY_TIMEOUT_S):
-                await self._registry.probe()
-        except TimeoutError:
-            parts["registry"] = f"did not answer within {_READY_TIMEOUT_S:g} s"
-        except RegistryUnavailable as failed:
-            parts["registry"] = str(failed)
-        return parts
-
-
 # --- serving ------------------------------------------------------------------------------------
 async def _serve(policy: PolicySet) -> None:
     clock = SystemClock()
@@ -320,7 +298,8 @@ async def _serve(policy: PolicySet) -> None:
             sys.stdout.write(f"warning: {risk}\n")
         stores = await _open_stores(policy, stack)
         engine = build_engine(policy, stores, registry, clock, observer)
-        readiness = Readiness(registry)
+        readiness = Readiness(registry, stores, clock)
+        stack.push_async_callback(readiness.aclose)
         control = control_app(
             engine.fences,
             readiness,

@@ -158,6 +158,14 @@ class Store(Protocol):
         """Prove the capabilities at start. Raises `ProbeFailed`."""
         ...
 
+    async def check(self) -> str | None:
+        """Look whether the store would do its work now; tell what is wrong, or None.
+
+        Cheap and without effect. Who asks bounds it in time; it shares nothing with writes that
+        could make either wait for the other.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Close every connection, file and thread."""
         ...

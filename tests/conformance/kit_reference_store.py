@@ -244,6 +244,9 @@ class ReferenceStore:
     async def probe(self) -> Capabilities:
         return self.capabilities
 
+    async def check(self) -> str | None:
+        return None
+
     async def aclose(self) -> None:
         pass
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.model.conditions import Conditions
@@ -12,6 +14,7 @@ from gateway.testing.numbering_origin import Faults
 from gateway.upstream.pool import Timeouts
 from tests.conformance.s3_lake import BUCKET, SCOPE, open_lake, operation, s3_store
 from tests.services.object_stores import ObjectStore
+from tests.services.server_process import LOOPBACK, free_port
 
 
 async def test_ministack_is_taken(ministack: ObjectStore, ministack_bucket: str) -> None:
@@ -159,3 +162,40 @@ async def test_wrong_credentials(rclone_s3: ObjectStore, bucket: str | None) -> 
         assert "not-the-secret" not in repr(result)
     finally:
         await store.aclose()
+
+
+async def test_a_check_tells_what_is_lost(ministack: ObjectStore, ministack_bucket: str) -> None:
+    """None while the server would work; a lost bucket, a wrong key, a lost server are told."""
+    cases = (
+        (ministack, ministack_bucket, None),
+        (ministack, "no-such-bucket", "the bucket 'no-such-bucket' does not exist"),
+        (replace(ministack, endpoint=f"http://{LOOPBACK}:{free_port()}"), "b", "cannot be reached"),
+    )
+    for server, bucket, wrong in cases:
+        store = s3_store(server, bucket)
+        try:
+            told = await store.check()
+        finally:
+            await store.aclose()
+        assert told is None if wrong is None else wrong in (told or "")
+    client = ministack.client()
+    assert client.list_objects_v2(Bucket=ministack_bucket)["KeyCount"] == 0
+    client.close()
+
+
+async def test_a_check_finds_wrong_credentials(rclone_s3: ObjectStore, rclone_bucket: str) -> None:
+    """A signature that the server does not take is told, although nothing is read."""
+    store = s3_store(replace(rclone_s3, secret_access_key="wrong"), rclone_bucket)
+    try:
+        assert "credentials" in (await store.check() or "")
+    finally:
+        await store.aclose()
+
+
+async def test_a_check_leaves_no_trace() -> None:
+    """It only reads: one GET, and no effect, also where its key is forbidden or absent."""
+    async with open_lake() as lake:
+        before = len(lake.origin.asked)
+        assert await lake.store.check() is None
+        assert [asked.method for asked in lake.origin.asked[before:]] == ["GET"]
+        assert lake.origin.effects == []

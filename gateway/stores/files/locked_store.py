@@ -101,6 +101,17 @@ class LockedStore(ABC):
             ) from error
         return self.capabilities
 
+    async def check(self) -> str | None:
+        """See `Store.check`: a file can be made where uploads begin."""
+        try:
+            await self._ready()
+            await asyncio.to_thread(self._touch)
+        except Refusal as refusal:
+            return refusal.problem.message
+        except DISK_ERRORS as error:
+            return disk_problem(error, self.name).message
+        return None
+
     async def aclose(self) -> None:
         """See `Store.aclose`."""
         if self._is_open:
@@ -146,6 +157,12 @@ class LockedStore(ABC):
             first.release()
             second.release()
             path.unlink(missing_ok=True)
+
+    def _touch(self) -> None:
+        """Make a file and remove it, in a thread. Raises OSError, sqlite3.Error."""
+        path = self._incoming.directory / "check"
+        path.touch()
+        path.unlink(missing_ok=True)
 
     async def _ready(self) -> None:
         """Open the store with its first use. Raises `Refusal`, OSError, sqlite3.Error."""

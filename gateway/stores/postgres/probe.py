@@ -25,6 +25,12 @@ SERVER_QUERY: Final = Statement(
         "to_regclass('fencegate.version') IS NOT NULL AS is_migrated"
     )
 )
+CHECK_QUERY: Final = Statement(
+    Sql(
+        "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' "
+        "AS is_read_only"
+    )
+)
 RIGHTS_QUERY: Final = Statement(
     Sql(
         "SELECT v.version, "

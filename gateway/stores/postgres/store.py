@@ -73,7 +73,8 @@ class PostgresStore:
     """Rows of one PostgreSQL schema, fenced in the database itself.
 
     `pool_size` connections are shared out between writes and reads; besides these there are two
-    for raises and one for finding out and for the catalogue, so that no write can starve them.
+    for raises, one for finding out and for the catalogue, and one for health checks, so that no
+    write can starve them.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class PostgresStore:
         )
         self._raising = self._lanes("raises", RAISE_CONNECTIONS)
         self._keeping = self._lanes("housekeeping", KEEPER_CONNECTIONS, search_path="")
+        self._checking = self._lanes("health checks", 1)
         versions = {table: rules.version_column for table, rules in tables.items()}
         self._tables = Tables(self._keeping, schema, versions, deadline_s=self._deadline_s)
         self._requests = Requests(
@@ -251,6 +253,20 @@ class PostgresStore:
         self.capabilities = probe.capabilities(server, conditions=conditions)
         return self.capabilities
 
+    async def check(self) -> str | None:
+        """See `Store.check`: the server answers and takes writes."""
+        try:
+            rows = await self._checking.run(probe.CHECK_QUERY, deadline_s=self._deadline_s)
+        except (LanesBusy, Unreachable) as error:
+            return str(error)
+        except Exception as error:
+            if not is_driver_error(error):
+                raise
+            return understand(error).problem.message
+        if rows[0]["is_read_only"]:
+            return f"{self._target.where} takes no writes; let dsn name the primary"
+        return None
+
     async def _ask(
         self, statement: Statement, lanes: Lanes | None = None
     ) -> list[Mapping[str, Any]]:
@@ -282,5 +298,11 @@ class PostgresStore:
         """Close every connection, after the raises under way have ended."""
         await self._raises.aclose()
         await self._requests.aclose()
-        for lanes in (self._writing, self._reading, self._raising, self._keeping):
+        for lanes in (
+            self._writing,
+            self._reading,
+            self._raising,
+            self._keeping,
+            self._checking,
+        ):
             await lanes.aclose()

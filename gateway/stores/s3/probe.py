@@ -46,14 +46,29 @@ async def probe_plain(site: Site, bucket: str | None) -> Profile:
     """Prove that the store can be reached and takes our signature. Raises `ProbeFailed`."""
     if bucket is not None:
         return await _Probe(site, bucket).run_plain()
-    try:
-        answer = await site.client.ask(site.requests.write("GET", b"/"))
-    except UpstreamFailed as error:
-        raise ProbeFailed(_unreachable(site, error)) from error
-    # Not being allowed to list all buckets still proves that the signature was accepted.
-    if answer.status != 200 and error_code(answer.body) != "AccessDenied":
-        raise ProbeFailed(refusal(site.store, answer.status, answer.body).message)
+    wrong = await check(site, None)
+    if wrong is not None:
+        raise ProbeFailed(wrong)
     return WEAK
+
+
+async def check(site: Site, bucket: str | None) -> str | None:
+    """Look once, without effect, whether the server would work now; what is wrong, or None.
+
+    It is asked for a key that nobody has (or for all buckets): unlike HEAD, GET tells a key that is
+    absent or forbidden from a bucket that is absent or a signature that was not accepted.
+    """
+    path = b"/" if bucket is None else object_path(bucket, _PREFIX + "check")
+    try:
+        answer = await site.client.ask(site.requests.write("GET", path))
+    except UpstreamFailed as error:
+        return _unreachable(site, error)
+    code = error_code(answer.body)
+    if code == "NoSuchBucket":
+        return f"Store {site.store!r}: the bucket {bucket!r} does not exist."
+    if answer.status in {200, 404} or code == "AccessDenied":
+        return None
+    return refusal(site.store, answer.status, answer.body).message
 
 
 def _unreachable(site: Site, error: object) -> str:

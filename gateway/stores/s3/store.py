@@ -40,7 +40,7 @@ from gateway.ports.store import (
 from gateway.stores.s3 import answers
 from gateway.stores.s3.deletes import delete_object
 from gateway.stores.s3.looks import Stamper
-from gateway.stores.s3.probe import probe_conditions, probe_plain
+from gateway.stores.s3.probe import check, probe_conditions, probe_plain
 from gateway.stores.s3.profile import WEAK, ConditionMode, Profile, guarantee
 from gateway.stores.s3.puts import put_object
 from gateway.stores.s3.reads import read as read_action
@@ -184,6 +184,10 @@ class S3Store:
         self._site = replace(self._site, profile=profile)
         self.capabilities = self._describe()
         return self.capabilities
+
+    async def check(self) -> str | None:
+        """See `Store.check`: the server answers and takes our signature; the bucket is there."""
+        return await check(self._site, self._bucket)
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -5,8 +5,10 @@ Its guarantee is exact (wire contract, "What is promised"): protocol, rule 11.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -130,6 +132,14 @@ class SqliteStore:
             raise ProbeFailed(f"store {self.name} ({self._database.path}): {error}") from error
         return CAPABILITIES
 
+    async def check(self) -> str | None:
+        """See `Store.check`: the file is there, and a connection of its own reads the tables."""
+        try:
+            await asyncio.to_thread(self._look_anew)
+        except (sqlite3.Error, OSError, TableUnfit) as error:
+            return f"{self._database.path}: {error}"
+        return None
+
     async def migrate(self) -> int:
         """Create or upgrade the fence schema alone. Returns the version before.
 
@@ -172,6 +182,10 @@ class SqliteStore:
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, read_catalogue(connection, self._tables))
         return self._seen[1]
+
+    def _look_anew(self) -> None:
+        with closing(self._database.open_reader()) as connection:
+            read_catalogue(connection, self._tables)
 
     def _current(self, connection: sqlite3.Connection) -> Catalogue:
         """The catalogue that holds now. Raises RequestError when a table is gone."""

@@ -17,6 +17,7 @@ from gateway.stores.postgres import schema
 from gateway.stores.postgres.store import PostgresStore
 from tests.conformance.postgres.conftest import JOBS, OpenStore, Rules
 from tests.conformance.postgres.requests import mark_at, operation, select, update, write
+from tests.conformance.postgres.wire import Wire
 
 SECRET = "hu%24h-hu%24h"  # "hu$h-hu$h", percent-encoded as a DSN has it
 
@@ -251,3 +252,30 @@ async def test_a_database_that_restarts_is_found_again(
     assert await store.carry(Scope("jobs"), mark_at(3)) == mark_at(4), "the fence was durable"
     assert (await write(store, update("jobs", 1, state="c"), 4)).reply.count == 1
     await store.aclose()
+
+
+async def test_a_check_tells_a_lost_server_and_a_standby(
+    open_store: OpenStore, wire: tuple[Wire, str], raw: Any
+) -> None:
+    """The check is None while the server takes writes; else it names the place, no password."""
+    line, dsn = wire
+    await raw.execute(JOBS)
+    store = await open_store({"jobs": "version"}, dsn=dsn)
+    assert await store.check() is None
+    database = urlsplit(dsn).path.removeprefix("/")
+    await raw.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+    standby = await open_store({"jobs": "version"}, dsn=dsn, probe=False)
+    assert "takes no writes" in (await standby.check() or "")
+    await line.aclose()
+    assert "cannot connect to 127.0.0.1" in (await store.check() or "")
+
+
+async def test_a_check_does_not_wait_for_requests(open_store: OpenStore, raw: Any) -> None:
+    """A store all of whose connections are busy is not down."""
+    await raw.execute(JOBS)
+    store = await open_store({"jobs": "version"}, pool_size=2)
+    await raw.execute("BEGIN; LOCK TABLE jobs")
+    waiting = [asyncio.create_task(store.read(operation(select("jobs")))) for _ in range(2)]
+    assert await store.check() is None
+    await raw.execute("COMMIT")
+    await asyncio.gather(*waiting)
