@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -32,6 +34,7 @@ from gateway.telemetry.fanout import Fanout
 from gateway.telemetry.loop_lag import watch_loop
 from gateway.telemetry.metrics import BUCKETS_S, CATALOGUE, Metrics
 
+ROOT = Path(__file__).parents[3]
 S = Scope("jobs")
 HIGH = Mark(Era(1), 7)
 DONE = RequestFinished("r1", "db", "rows", "write", "applied", "PATCH", "/db/jobs", 204, 0.003)
@@ -53,6 +56,15 @@ EVENTS: dict[Event, str] = {
     Joined("i", 0.0): "fencegate_registry_incarnations_total",
     Evicted("r", "g"): "fencegate_evictions_total",
     Faulted("here", "text"): "fencegate_faults_total",
+}
+
+# The further series of those events that move more than one.
+MORE: dict[type[Event], tuple[str, ...]] = {
+    RequestFinished: ('fencegate_request_seconds_count{kind="write",store="db"}',),
+    RegistryCalled: (
+        'fencegate_registry_failures_total{op="claim"}',
+        'fencegate_registry_seconds_count{op="claim"}',
+    ),
 }
 
 PUBLIC = {
@@ -77,14 +89,41 @@ def series(metrics: Metrics) -> dict[str, float]:
     return {name: float(value) for name, value in pairs}
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
-def test_each_event_is_counted(event: Event) -> None:
-    """An event raises its own series by one."""
+def moved_by(event: Event) -> dict[str, float]:
+    """What one event changes in the exposition, series of the process itself left out."""
     metrics = Metrics([("db", "rows")])
-    name = EVENTS[event]
-    before = series(metrics).get(name, 0.0)
+    before = series(metrics)
     metrics.emit(event)
-    assert series(metrics)[name] == before + 1
+    changes = {name: value - before.get(name, 0.0) for name, value in series(metrics).items()}
+    return {n: by for n, by in changes.items() if by and not n.startswith("process_")}
+
+
+def metric_of(name: str) -> str:
+    """The metric that a series belongs to, as the reference names it."""
+    plain = name.partition("{")[0]
+    return plain if plain in CATALOGUE else re.sub("_(count|sum|bucket)$", "", plain)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
+def test_each_event_moves_its_own_series_and_no_other(event: Event) -> None:
+    """Event in, difference of the whole exposition out: its series by one, a time by itself."""
+    moved = moved_by(event)
+    parts = {n: by for n, by in moved.items() if "_sum" in n or "_bucket" in n}
+    counts = {n: by for n, by in moved.items() if n not in parts}
+    assert counts == dict.fromkeys((EVENTS[event], *MORE.get(type(event), ())), 1)
+    sums = {n: by for n, by in parts.items() if "_sum" in n}
+    assert set(sums) == {n.replace("_count", "_sum") for n in counts if "_count" in n}
+    assert list(sums.values()) == pytest.approx([getattr(event, "seconds", 0.0)] * len(sums))
+
+
+def test_every_metric_of_the_reference_moves_with_some_event() -> None:
+    """A metric that nothing moves is a promise to a dashboard that is not kept."""
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    told = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
+    moved = {metric_of(name) for event in EVENTS for name in moved_by(event)}
+    measured = {n for n in series(Metrics()) if n.startswith("process_")}
+    assert told == moved | measured
+    assert moved == set(CATALOGUE)
 
 
 def test_no_event_is_left_out() -> None:
