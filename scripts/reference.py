@@ -95,9 +95,17 @@ def commands() -> Iterator[str]:
     yield "Exit codes: 0 done, 1 it failed, 2 the command line or the policy is wrong.\n"
     group = typer.main.get_command(app)
     context = group.make_context("fencegate", ["--help"], resilient_parsing=True)
+    yield from commands_of(group, context, "fencegate")
+
+
+def commands_of(group: Any, context: Any, prefix: str) -> Iterator[str]:
+    """The commands of a group, and those of the groups in it."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        yield f"## fencegate {name}\n"
+        if hasattr(command, "list_commands"):
+            yield from commands_of(command, context, f"{prefix} {name}")
+            continue
+        yield f"## {prefix} {name}\n"
         yield inspect.cleandoc(command.help or "") + "\n"
         if parameters := [p for p in command.params if p.name != "help"]:
             yield "| parameter | meaning |\n|---|---|"

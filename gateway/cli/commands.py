@@ -17,6 +17,7 @@ import typer
 
 from gateway.cli.explain import NotServed, Question
 from gateway.cli.explain import explain as explained
+from gateway.cli.keys import keys
 from gateway.policy.document import PolicySet
 from gateway.policy.load import PolicyError, load
 from gateway.settings import DEBUG_VARIABLE, UnusableSecret, environment, policy_path
@@ -151,6 +152,9 @@ def openapi() -> None:
     from gateway.edge.control import describe
 
     typer.echo(json.dumps(describe(metadata.version("fencegate")), indent=2))
+
+
+app.add_typer(keys, name="keys")
 
 
 @app.command()

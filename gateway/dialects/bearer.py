@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from typing import Final
 
 from gateway.model.problem import Code, Problem
-from gateway.model.worker import WorkerKey
+from gateway.model.worker import Grant, WorkerKey, secret_digest
+from gateway.ports.dialect import RawRequest
 
 _SCHEME: Final = b"bearer "
 
 
 def authenticate(
-    fields: list[bytes], keys: Mapping[str, WorkerKey] | None, store: str
-) -> str | Problem | None:
-    """Tell whose key the request's Authorization fields carry.
+    request: RawRequest, keys: Mapping[str, WorkerKey] | None, store: str
+) -> Grant | Problem | None:
+    """Tell whose key the request's Authorization field carries, and what it is good for.
 
-    Returns the key's id, or None where authentication is off (`keys` is None). An unknown key is
-    401, one that does not cover the store 403. Every key is compared, in constant time each, so
-    that the time of an answer tells nothing about any of them.
+    Returns the grant, or None where authentication is off (`keys` is None). An unknown or expired
+    key is 401, one that does not cover the store 403. Every key is compared, in constant time
+    each, so that the time of an answer tells nothing about any of them.
     """
     if keys is None:
         return None
+    fields = request.values(b"authorization")
     if len(fields) > 1:
         return Problem(Code.REQUEST_MALFORMED, "send exactly one Authorization field")
     secret = _secret(fields[0]) if fields else None
@@ -30,16 +31,24 @@ def authenticate(
         return Problem(
             Code.UNAUTHENTICATED, "send the worker's key as Authorization: Bearer <secret>"
         )
-    found: WorkerKey | None = None
-    for key in keys.values():
-        if hmac.compare_digest(key.secret.encode(), secret):
-            found = key
-    if found is None:
+    grant = _of_key(secret, keys)
+    if grant is None:
         return Problem(Code.UNAUTHENTICATED, "this key is not known; see [[auth.keys]]")
-    if not found.may_use(store):
-        text = f"the key {found.id} does not cover the store {store}; see its `stores`"
+    if grant.expired(request.arrived_s):
+        text = f"the key {grant.worker} has expired; ask for a new one (`fencegate keys new`)"
+        return Problem(Code.UNAUTHENTICATED, text)
+    if not grant.may_use(store):
+        text = f"the key {grant.worker} does not cover the store {store}; see its `stores`"
         return Problem(Code.ACCESS_DENIED, text)
-    return found.id
+    return grant
+
+
+def _of_key(secret: bytes, keys: Mapping[str, WorkerKey]) -> Grant | None:
+    digest, found = secret_digest(secret), None
+    for key in keys.values():
+        if key.has(digest):
+            found = key.grant
+    return found
 
 
 def _secret(field: bytes) -> bytes | None:

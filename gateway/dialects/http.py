@@ -20,7 +20,7 @@ from gateway.model.operation import Kind, Operation
 from gateway.model.outcome import Outcome
 from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
-from gateway.model.worker import WorkerKey
+from gateway.model.worker import Grant, WorkerKey
 from gateway.ports.dialect import Parsed, RawRequest, Reply
 
 ALLOW: Final = "GET, HEAD, PUT, DELETE, OPTIONS"
@@ -68,9 +68,9 @@ class HttpDialect:
         """Understand a request; the body is left to the store."""
         if request.method == "OPTIONS":
             return Reply(204, ((b"allow", ALLOW.encode("ascii")),))
-        worker = authenticate(request.values(b"authorization"), self._keys, self._store)
-        if isinstance(worker, Problem):
-            return worker
+        grant = authenticate(request, self._keys, self._store)
+        if isinstance(grant, Problem):
+            return grant
         kind = _KINDS.get(request.method)
         if kind is None:
             return _no_such_method(request.method)
@@ -79,7 +79,7 @@ class HttpDialect:
             return path
         if is_directory(path):
             return _is_directory(kind)
-        operation = self._operation(request, kind, path, worker)
+        operation = self._operation(request, kind, path, grant)
         if isinstance(operation, Problem):
             return operation
         return Parsed(operation, request.body)
@@ -90,7 +90,7 @@ class HttpDialect:
         return render_outcome(outcome, request.request_id, operation)
 
     def _operation(
-        self, request: RawRequest, kind: Kind, path: PlainPath, worker: str | None
+        self, request: RawRequest, kind: Kind, path: PlainPath, grant: Grant | None
     ) -> Operation | Problem:
         problem = _check_fields(request, kind)
         if problem is not None:
@@ -113,7 +113,7 @@ class HttpDialect:
             conditions=wanted,
             retry_key=retry_key if kind.mutates else None,
             request_id=request.request_id,
-            worker=worker,
+            grant=grant,
         )
 
 

@@ -21,6 +21,7 @@ from gateway.model.operation import Operation
 from gateway.model.outcome import Applied, Outcome, ReadFailed, ReadOk, Refused, Unknown
 from gateway.model.problem import Code, Problem
 from gateway.model.version import Look, NotLooked, Present
+from gateway.policy.access import granted
 from gateway.policy.decide import Decider, Permit
 from gateway.policy.document import Mode, Reads
 from gateway.ports.body import Body
@@ -66,7 +67,7 @@ class Pipeline:
 
     def decide(self, operation: Operation) -> Permit | Problem:
         """Decide where an operation is fenced; `handle` takes the answer."""
-        return self._decider.decide(operation)
+        return granted(operation, self._decider.decide(operation))
 
     async def handle(self, parsed: Parsed, permit: Permit | Problem) -> Outcome:
         """Answer one request as decided. Never raises for what a store or a client can do."""

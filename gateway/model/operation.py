@@ -10,6 +10,7 @@ from gateway.model.object_action import ObjectRead, ObjectWrite
 from gateway.model.resource import Resource
 from gateway.model.row_action import RowRead, RowWrite
 from gateway.model.token import Holder, Token
+from gateway.model.worker import Grant
 
 Action = ObjectRead | ObjectWrite | RowRead | RowWrite
 
@@ -34,7 +35,7 @@ class Operation:
 
     `route` is the path as policy rules match it (with the mount, without query). `retry_key` is
     the client's own id of the logical request: `amz-sdk-invocation-id` or `Idempotency-Key`.
-    `worker` is the id of the key that authenticated it, None without authentication.
+    `grant` is what its sender may do, None without authentication.
     """
 
     resource: Resource
@@ -47,4 +48,9 @@ class Operation:
     conditions: Conditions = NO_CONDITIONS
     retry_key: str | None = None
     request_id: str = ""
-    worker: str | None = None
+    grant: Grant | None = None
+
+    @property
+    def worker(self) -> str | None:
+        """Who sent it, None without authentication."""
+        return None if self.grant is None else self.grant.worker

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 
 from gateway.model.worker import WorkerKey
 from gateway.policy.address import Address
+from gateway.policy.auth_settings import AuthSettings, KeySettings
 from gateway.policy.kinds import CLOSED, AddressText, Text
 from gateway.policy.limits import Limits
 from gateway.policy.registry_settings import RegistrySettings
@@ -110,49 +111,6 @@ class AdminSettings:
             "missing and FENCEGATE_ADMIN_KEY is not set."
         ),
     ] = Path("admin-key")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySettings:
-    """A worker's static key: bearer token for http and rows, access key pair for s3."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
-
-    id: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9._~-]{1,64}$",
-            description="1 to 64 letters, digits, . _ ~ or -: access key id for s3, and the "
-            "worker's name in logs.",
-        ),
-    ]
-    secret: Annotated[
-        str,
-        Field(
-            pattern=r"^[\x21-\x7e]{8,128}$",
-            description="8 to 128 visible ASCII characters: secret access key for s3, bearer "
-            "token for http and rows.",
-        ),
-    ] = field(repr=False)
-    stores: Annotated[
-        tuple[Text, ...] | None, Field(description="Stores the key covers; absent means all.")
-    ] = None
-
-    def worker_key(self) -> WorkerKey:
-        """Give the key the form that dialects take."""
-        stores = None if self.stores is None else frozenset(self.stores)
-        return WorkerKey(self.id, self.secret, stores)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthSettings:
-    """Who may use the gateway."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
-
-    keys: Annotated[
-        tuple[KeySettings, ...], Field(description="Static worker keys, one table each.")
-    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

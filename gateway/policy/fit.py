@@ -11,11 +11,11 @@ from os.path import join, realpath
 from pathlib import Path as FilePath
 from typing import Final
 
-from gateway.policy.complaint import Complaints, nearest
+from gateway.policy.auth_fit import fit_auth
+from gateway.policy.complaint import Complaints
 from gateway.policy.document import (
     Address,
     FilesSettings,
-    KeySettings,
     Limits,
     PostgresSettings,
     S3Settings,
@@ -63,7 +63,7 @@ def fit(draft: Draft, complaints: Complaints) -> None:
     _mounts(draft, complaints)
     _listeners(draft, complaints)
     _apart(draft, complaints)
-    _keys(draft, complaints)
+    fit_auth(draft, complaints)
     _open_stores(draft, complaints)
     _registry(draft, complaints)
 
@@ -203,35 +203,10 @@ def _upstream(store: StoreSettings, base: str) -> tuple[str, str]:
             return "endpoint", f"{store.endpoint.rstrip('/')} {store.access_key_id}"
 
 
-def _keys(draft: Draft, complaints: Complaints) -> None:
-    ids: dict[str, int] = {}
-    secrets: set[str] = set()
-    for index, key in enumerate(_worker_keys(draft)):
-        path = ("auth", "keys", index)
-        if key.id in ids:
-            complaints.add((*path, "id"), f'"{key.id}" names another key already')
-        if key.secret in secrets:
-            complaints.add((*path, "secret"), "is another key's already: who sent it, then?")
-        ids[key.id] = index
-        secrets.add(key.secret)
-        for position, name in enumerate(key.stores or ()):
-            if name not in draft.store_names:
-                hint = nearest(name, draft.store_names)
-                complaints.add((*path, "stores", position), f'there is no store "{name}"', hint)
-        if key.stores == ():
-            complaints.add(
-                (*path, "stores"), "covers nothing; name a store, or leave it away for all"
-            )
-
-
 def _registry(draft: Draft, complaints: Complaints) -> None:
     if draft.registry is not None:
         for key, message in registry_misfits(draft.registry):
             complaints.add(("registry", key), message)
-
-
-def _worker_keys(draft: Draft) -> tuple[KeySettings, ...]:
-    return () if draft.auth is None else draft.auth.keys
 
 
 def _open_stores(draft: Draft, complaints: Complaints) -> None:
@@ -239,7 +214,7 @@ def _open_stores(draft: Draft, complaints: Complaints) -> None:
     if draft.server is None or draft.auth is None or draft.server.auth == "none":
         return
     for name, store in draft.stores.items():
-        if any(key.worker_key().may_use(name) for key in draft.auth.keys):
+        if any(key.covers(name) for key in draft.auth.keys):
             continue
         _open_store(store, draft.server, complaints)
 

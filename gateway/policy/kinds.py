@@ -14,7 +14,7 @@ CLOSED: Final = ConfigDict(extra="forbid")
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 
 SECRET_KEYS: Final = frozenset(
-    {"secret", "access_key_id", "secret_access_key", "session_token", "dsn", "url"}
+    {"secret", "secret_hash", "access_key_id", "secret_access_key", "session_token", "dsn", "url"}
 )
 """Keys whose values no error and no log may repeat."""
 

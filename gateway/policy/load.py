@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from gateway.policy.auth_fit import with_secrets
 from gateway.policy.complaint import Complaints, Mistake, Place, PolicyError
 from gateway.policy.document import PolicySet, RuleSettings, StoreSettings
 from gateway.policy.fit import fit
@@ -50,6 +51,7 @@ def _checked(source: Source, environ: Mapping[str, str], paths: tuple[Path, ...]
     complaints = Complaints(source.places, Place(str(paths[0]) if paths else "policy"))
     interpolate(source, environ, complaints)
     draft = shape(source, complaints)
+    with_secrets(draft, complaints)
     fit(draft, complaints)
     check_rules(draft, complaints)
     if complaints.mistakes:

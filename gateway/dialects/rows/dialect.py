@@ -34,7 +34,7 @@ from gateway.model.outcome import Outcome
 from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
 from gateway.model.token import Holder, Token
-from gateway.model.worker import WorkerKey
+from gateway.model.worker import Grant, WorkerKey
 from gateway.ports.body import Body, BodyError
 from gateway.ports.dialect import Parsed, RawRequest, Reply
 
@@ -81,9 +81,9 @@ class RowsDialect:
 
     async def parse(self, request: RawRequest) -> Parsed | Problem:
         """Understand a request, body included. Authenticates the worker first."""
-        worker = authenticate(request.values(b"authorization"), self._keys, self._store)
-        if isinstance(worker, Problem):
-            return worker
+        grant = authenticate(request, self._keys, self._store)
+        if isinstance(grant, Problem):
+            return grant
         fence = fence_fields(request.fields)
         if isinstance(fence, Problem):
             return fence
@@ -91,7 +91,7 @@ class RowsDialect:
         if isinstance(wanted, Problem):
             return wanted
         try:
-            return await self._understand(request, worker, fence, wanted)
+            return await self._understand(request, grant, fence, wanted)
         except (RequestError, BodyError) as error:
             return error.problem
 
@@ -104,7 +104,7 @@ class RowsDialect:
     async def _understand(
         self,
         request: RawRequest,
-        worker: str | None,
+        grant: Grant | None,
         fence: tuple[Token | None, Holder | None],
         wanted: Conditions,
     ) -> Parsed:
@@ -130,7 +130,7 @@ class RowsDialect:
             conditions=wanted,
             retry_key=_retry_key(request.values(b"idempotency-key")),
             request_id=request.request_id,
-            worker=worker,
+            grant=grant,
         )
         return Parsed(operation, NoBody(), self._context(asked))
 

@@ -93,7 +93,7 @@ def parse_request(
         conditions=understood.conditions,
         retry_key=_retry_key(request),
         request_id=request.request_id,
-        worker=identity.worker,
+        grant=identity.grant,
     )
     return Parsed(operation, understood.body, understood.context)
 

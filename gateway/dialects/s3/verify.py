@@ -28,7 +28,7 @@ from gateway.dialects.s3.credentials import (
 from gateway.dialects.s3.refused import RefusedError, refused
 from gateway.dialects.s3.sigv4 import credential_scope, day_key, signature, string_to_sign
 from gateway.model.problem import Code, Problem
-from gateway.model.worker import WorkerKey
+from gateway.model.worker import Grant, WorkerKey
 from gateway.ports.dialect import RawRequest
 
 MAX_SKEW_S: Final = 900
@@ -54,7 +54,7 @@ class Identity:
     """Who sent the request. `payload` is what was signed for the body; None with auth off."""
 
     auth: Auth
-    worker: str | None
+    grant: Grant | None
     payload: str | None
     seed: ChunkSeed | None = None
 
@@ -71,8 +71,8 @@ def verify(
     presented = read_credentials(request, query)
     _check_scope(presented, region)
     key = keys.get(presented.key_id)
-    if key is None:
-        raise refused("InvalidAccessKeyId", "the gateway has no key of this id")
+    if key is None or key.secret is None:
+        raise refused("InvalidAccessKeyId", "the gateway has no key of this id that can sign")
     _check_time(presented, request.arrived_s)
     fields = _signed_fields(presented, request)
     canonical = canonical_request(
@@ -87,10 +87,12 @@ def verify(
     expected = signature(secret, string_to_sign(presented.date, scope, canonical))
     if not hmac.compare_digest(expected.encode(), presented.signature):
         raise refused("SignatureDoesNotMatch", _MISMATCH)
+    if key.grant.expired(request.arrived_s):
+        raise refused("AccessDenied", f"the key {key.id} has expired; ask for a new one")
     if not key.may_use(store):
         raise RefusedError(_no_access(store))
     seed = ChunkSeed(secret, presented.date, scope, expected)
-    return Identity(presented.auth, key.id, presented.payload, seed)
+    return Identity(presented.auth, key.grant, presented.payload, seed)
 
 
 def _no_access(store: str) -> Problem:

@@ -78,7 +78,7 @@ def test_the_signer_reproduces_the_published_signature(name: str) -> None:
     added = sign(example, EXAMPLE, "us-east-1", EXAMPLE_S)
     assert dict(added)[b"authorization"].decode().endswith(f"Signature={expected}")
     request = _request(example.method, example.path, example.query, [*example.fields, *added])
-    assert _verify(request).worker == EXAMPLE.id
+    assert _verify(request).grant == EXAMPLE_KEYS[EXAMPLE.id].grant
 
 
 PRESIGNED = (
@@ -91,7 +91,8 @@ PRESIGNED = (
 
 def test_the_published_presigned_url_verifies() -> None:
     """The presigned example is accepted as it stands, and refused once a byte of it differs."""
-    assert _verify(_request("GET", b"/test.txt", PRESIGNED, [EXAMPLE_HOST])).worker == EXAMPLE.id
+    found = _verify(_request("GET", b"/test.txt", PRESIGNED, [EXAMPLE_HOST]))
+    assert found.grant == EXAMPLE_KEYS[EXAMPLE.id].grant
     with pytest.raises(RefusedError, match="does not match"):
         _verify(_request("GET", b"/test.txu", PRESIGNED, [EXAMPLE_HOST]))
 

@@ -25,6 +25,7 @@ from gateway.dialects.s3.sigv4 import (
     string_to_sign,
 )
 from gateway.model.problem import Code, Problem
+from gateway.model.worker import WorkerKey, secret_digest
 from gateway.ports.dialect import Parsed, RawRequest
 from tests.unit.dialects.s3.s3_requests import (
     ACCESS,
@@ -449,3 +450,25 @@ async def test_no_refusal_tells_a_secret() -> None:
         assert SECRET not in text
         assert not re.search(r"[0-9a-f]{64}", text)
     assert SECRET not in repr(KEYS)
+
+
+async def test_a_key_is_refused_from_its_expiry_on() -> None:
+    """Behind the signature: only who holds the secret learns that the key has expired."""
+    for expires_s, admitted in ((NOW_S + 1, True), (NOW_S, False)):
+        keys = {ACCESS: WorkerKey(ACCESS, SECRET, expires_s=expires_s)}
+        found = await dialect(keys).parse(put())
+        assert isinstance(found, Parsed) is admitted
+        if isinstance(found, Problem):
+            assert (found.native, found.status) == ("AccessDenied", 403)
+    forged = dataclasses.replace(put(), path=b"/demo/another")
+    answer = await dialect({ACCESS: WorkerKey(ACCESS, SECRET, expires_s=NOW_S)}).parse(forged)
+    assert isinstance(answer, Problem)
+    assert answer.native == "SignatureDoesNotMatch"
+
+
+async def test_a_key_without_its_secret_signs_nothing() -> None:
+    """Of a hashed key the gateway cannot know a signature, so none is ever right."""
+    keys = {ACCESS: WorkerKey(ACCESS, None, digest=secret_digest(SECRET))}
+    answer = await dialect(keys).parse(put())
+    assert isinstance(answer, Problem)
+    assert answer.native == "InvalidAccessKeyId"

@@ -1,0 +1,130 @@
+"""Who may use the gateway, as a policy file writes it: the workers' keys (decisions, "Access")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
+
+from gateway.model.scope_pattern import scope_pattern
+from gateway.model.worker import WorkerKey
+from gateway.policy.kinds import CLOSED, Text
+
+KEY_ID: Final = r"^[A-Za-z0-9._~-]{1,64}$"
+SECRET: Final = r"^[\x21-\x7e]{8,128}$"
+SECRET_HASH: Final = r"^sha256:[0-9a-f]{64}$"
+
+METHODS: Final = frozenset(
+    {
+        *("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"),  # RFC 9110 and 5789
+        *("PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK"),  # RFC 4918
+        *("REPORT", "SEARCH", "ACL", "MKCALENDAR"),  # RFC 3253, 5323, 3744, 4791
+    }
+)
+
+
+def _instant(value: object) -> object:
+    """A TOML date-time as it is; whatever else was written is told what to be."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value
+    raise ValueError("expected a time with its offset, without quotes: 2027-01-31T00:00:00Z")
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySettings:
+    """A worker's static key: bearer token for http and rows, access key pair for s3.
+
+    One of `secret_hash`, `secret` and `secret_file`: a hash serves http and rows, while s3 needs
+    the secret itself, because its clients prove that they know it instead of sending it.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    id: Annotated[
+        str,
+        Field(
+            pattern=KEY_ID,
+            description="1 to 64 letters, digits, . _ ~ or -: access key id for s3, and the "
+            "worker's name in logs.",
+        ),
+    ]
+    secret_hash: Annotated[
+        str | None,
+        Field(
+            pattern=SECRET_HASH,
+            description='"sha256:" and 64 hex digits, as `fencegate keys new` prints it: bearer '
+            "token for http and rows.",
+        ),
+    ] = field(default=None, repr=False)
+    secret: Annotated[
+        str | None,
+        Field(
+            pattern=SECRET,
+            description="8 to 128 visible ASCII characters: secret access key for s3, bearer "
+            'token for http and rows. Write "${NAME}" to take it from the environment.',
+        ),
+    ] = field(default=None, repr=False)
+    secret_file: Annotated[
+        Path | None,
+        Field(description="File that holds the secret and nothing else, from data_dir."),
+    ] = None
+    stores: Annotated[
+        tuple[Text, ...] | None, Field(description="Stores the key covers; absent means all.")
+    ] = None
+    scopes: Annotated[
+        tuple[Text, ...] | None,
+        Field(
+            description='Scopes the key covers, such as "reports/{team}/{rest*}" or '
+            '"files:{rest*}"; absent means all. With it, requests without a scope (listings, '
+            'mode = "off") are refused.'
+        ),
+    ] = None
+    methods: Annotated[
+        tuple[Text, ...] | None,
+        Field(
+            description='Methods the key covers, such as ["GET", "PUT"]; GET covers HEAD too. '
+            "Absent means all."
+        ),
+    ] = None
+    expires: Annotated[
+        Instant | None,
+        Field(description="When the key stops being accepted, with offset: 2027-01-31T00:00:00Z."),
+    ] = None
+
+    def worker_key(self) -> WorkerKey:
+        """Give the key the form that dialects take. Its patterns have been checked."""
+        hashed = (self.secret_hash or "").removeprefix("sha256:")
+        return WorkerKey(
+            self.id,
+            self.secret,
+            _set(self.stores),
+            None if self.scopes is None else tuple(map(scope_pattern, self.scopes)),
+            _set(self.methods),
+            None if self.expires is None else self.expires.timestamp(),
+            bytes.fromhex(hashed),
+        )
+
+    def covers(self, store: str) -> bool:
+        """True when the key covers a store."""
+        return self.stores is None or store in self.stores
+
+
+def _set(names: tuple[str, ...] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthSettings:
+    """Who may use the gateway."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    keys: Annotated[
+        tuple[KeySettings, ...], Field(description="Static worker keys, one table each.")
+    ] = ()
