@@ -1,6 +1,8 @@
 """The locks: complete, hashed, the same everywhere, and silent about registries."""
 
 import re
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,43 @@ def test_the_lock_answers_pyproject(name: str, extras: tuple[str, ...]) -> None:
         pin = locked.get(canonicalize_name(requirement.name))
         assert pin is not None, f"{requirement} is not locked"
         assert requirement.specifier.contains(pin.version, prereleases=True), str(requirement)
+
+
+def unlocked(
+    requirements: Iterable[str], locked: Iterable[str], python_full_version: str
+) -> list[str]:
+    """The requirements that hold on that Python and that the lock has no pin for."""
+    environment = {
+        "python_full_version": python_full_version,
+        "python_version": ".".join(python_full_version.split(".")[:2]),
+        "extra": "",
+    }
+    return [
+        text
+        for text in requirements
+        for wanted in [Requirement(text)]
+        if wanted.marker is None or wanted.marker.evaluate(environment)
+        if canonicalize_name(wanted.name) not in locked
+    ]
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.11.2", "3.12.0", "3.13.0"])
+def test_the_lock_holds_what_every_supported_python_asks_for(python: str) -> None:
+    """What a library wants on an older patch release is there, whichever the lock was made on."""
+    locked = pins("run.txt")
+    for name in locked:
+        try:
+            wanted = requires(name) or []
+        except PackageNotFoundError:  # installed on other systems alone
+            continue
+        assert unlocked(wanted, locked, python) == [], name
+
+
+def test_a_requirement_of_an_older_patch_release_is_caught() -> None:
+    """The law above sees a dependency that only another patch release has."""
+    wanted = ['async-timeout>=4.0.3; python_full_version < "3.11.3"', 'x; extra == "y"']
+    assert unlocked(wanted, {"redis"}, "3.11.2") == wanted[:1]
+    assert unlocked(wanted, {"redis"}, "3.11.7") == []
 
 
 @pytest.mark.parametrize(
