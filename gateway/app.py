@@ -28,7 +28,7 @@ from gateway.edge.control import control_app
 from gateway.edge.fronts import Front, Listener
 from gateway.edge.limits import EdgeLimits
 from gateway.edge.request_ids import RequestIds
-from gateway.edge.server import CannotListen, EdgeServer, bind, bound_address
+from gateway.edge.server import CannotListen, EdgeServer, Sockets, bound_address
 from gateway.engine.fences import Fences, Timing
 from gateway.engine.pipeline import Pipeline
 from gateway.engine.readiness import Readiness
@@ -52,7 +52,7 @@ from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
-from gateway.settings import admin_key, secret_file
+from gateway.settings import METRICS_DIR_VARIABLE, admin_key, secret_file
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.system_clock import SystemClock, wall_s
@@ -81,10 +81,33 @@ class StartError(Exception):
     """The gateway cannot start; the text says what to change."""
 
 
-def serve(policy: PolicySet) -> int:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this process stands: alone, or as one of a supervisor's workers on its sockets."""
+
+    sockets: tuple[int, ...] = ()
+    index: int | None = None
+
+    @property
+    def alone(self) -> bool:
+        """True without a supervisor."""
+        return self.index is None
+
+    @property
+    def leads(self) -> bool:
+        """True for the one process that says what all would say."""
+        return not self.index
+
+    def say(self, line: str) -> None:
+        """Tell an operator, once for all workers."""
+        if self.leads:
+            sys.stdout.write(line)
+
+
+def serve(policy: PolicySet, place: Place = Place()) -> int:
     """Serve a policy until SIGTERM or SIGINT. Returns the exit code."""
     try:
-        uvloop.run(_serve(policy))
+        uvloop.run(_serve(policy, place))
     except (StartError, CannotListen, ProbeFailed, RegistryUnavailable) as failed:
         sys.stderr.write(f"fencegate: {failed}\n")
         return 1
@@ -178,13 +201,13 @@ def _s3(settings: S3Settings, policy: PolicySet) -> Store:
         raise StartError(f"store {settings.name}: {wrong}") from wrong
 
 
-def build_registry(policy: PolicySet) -> Registry:
-    """The registry of the policy. Raises `RegistryUnavailable`."""
+def build_registry(policy: PolicySet, *, alone: bool) -> Registry:
+    """The registry of the policy, for one process or several. Raises `RegistryUnavailable`."""
     match policy.registry.type:
         case "memory":
             return MemoryRegistry()
         case "sqlite":
-            return SqliteRegistry(policy.data(policy.registry.path))
+            return SqliteRegistry(policy.data(policy.registry.path), shared=not alone)
         case "redis":
             return _redis(policy)
         case _:
@@ -227,7 +250,11 @@ def build_dialect(settings: StoreSettings, store: Store, policy: PolicySet) -> D
 
 
 def build_listeners(
-    policy: PolicySet, dialects: Mapping[str, Dialect], engine: Engine, control: App
+    policy: PolicySet,
+    dialects: Mapping[str, Dialect],
+    engine: Engine,
+    control: App,
+    place: Place,
 ) -> tuple[tuple[Listener, ...], tuple[socket.socket, ...]]:
     """Take every listening address, and say what answers on it. Raises `CannotListen`."""
 
@@ -239,12 +266,13 @@ def build_listeners(
 
     most = policy.limits.max_object_bytes
     address = policy.server.listen
-    sockets = [bind(address.host, address.port)]
+    source = Sockets(place.sockets)
+    sockets = [source.take(address.host, address.port)]
     mounted = tuple(front(store, most) for store in policy.mounted())
     listeners = [Listener(bound_address(sockets[0]), mounted, control)]
     for store in policy.listening():
         assert store.listen is not None
-        sockets.append(bind(store.listen.host, store.listen.port))
+        sockets.append(source.take(store.listen.host, store.listen.port))
         listeners.append(Listener(bound_address(sockets[-1]), (front(store, most),)))
     return tuple(listeners), tuple(sockets)
 
@@ -285,18 +313,21 @@ def build_engine(
 
 
 # --- serving ------------------------------------------------------------------------------------
-async def _serve(policy: PolicySet) -> None:
+async def _serve(policy: PolicySet, place: Place) -> None:
     clock = SystemClock()
-    metrics = Metrics((s.name, s.dialect) for s in policy.stores.values())
+    metrics = Metrics(
+        ((s.name, s.dialect) for s in policy.stores.values()),
+        os.environ.get(METRICS_DIR_VARIABLE) if not place.alone else None,
+    )
     sink = LogSink(sys.stderr.buffer)
     observer = Fanout(metrics, Log(sink, readable=sys.stderr.isatty()))
     async with AsyncExitStack() as stack:
         stack.callback(sink.close)
-        registry = build_registry(policy)
+        registry = build_registry(policy, alone=place.alone)
         stack.push_async_callback(registry.aclose)
         for risk in await registry.probe():
-            sys.stdout.write(f"warning: {risk}\n")
-        stores = await _open_stores(policy, stack)
+            place.say(f"warning: {risk}\n")
+        stores = await _open_stores(policy, stack, place)
         engine = build_engine(policy, stores, registry, clock, observer)
         readiness = Readiness(registry, stores, clock)
         stack.push_async_callback(readiness.aclose)
@@ -313,21 +344,21 @@ async def _serve(policy: PolicySet) -> None:
             name: build_dialect(settings, stores[name], policy)
             for name, settings in policy.stores.items()
         }
-        listeners, sockets = build_listeners(policy, dialects, engine, control)
+        listeners, sockets = build_listeners(policy, dialects, engine, control, place)
         lag = asyncio.create_task(watch_loop(clock, observer))
         stack.callback(lag.cancel)
         await engine.fences.start(max(s.capabilities.settle_ms for s in stores.values()) / 1000)
-        await _run(policy, listeners, sockets, engine, readiness, clock, observer)
+        await _run(policy, listeners, sockets, engine, readiness, clock, observer, place)
 
 
-async def _open_stores(policy: PolicySet, stack: AsyncExitStack) -> dict[str, Store]:
+async def _open_stores(policy: PolicySet, stack: AsyncExitStack, place: Place) -> dict[str, Store]:
     """Open and probe every store; one that cannot keep its promise stops the start."""
     stores = {}
     for name, settings in policy.stores.items():
         store = build_store(settings, policy)
         stack.push_async_callback(store.aclose)
         capabilities = await store.probe()
-        sys.stdout.write(f"store {name}: {capabilities.guarantee}\n")
+        place.say(f"store {name}: {capabilities.guarantee}\n")
         stores[name] = store
     return stores
 
@@ -340,6 +371,7 @@ async def _run(
     readiness: Readiness,
     clock: SystemClock,
     observer: Observer,
+    place: Place,
 ) -> None:
     limits, ids = EdgeLimits.of(policy.limits), RequestIds()
     hosts = frozenset(policy.server.hosts) or None
@@ -358,7 +390,8 @@ async def _run(
         readiness.leaving = True
 
     def started() -> None:
-        announce(policy, listeners, sys.stdout)
+        if place.leads:
+            announce(policy, listeners, sys.stdout)
 
     await server.run(on_started=started, on_stopping=leave, on_stopped=engine.fences.stop)
 

@@ -81,12 +81,46 @@ def _load(paths: list[Path] | None, overrides: list[str] | None) -> PolicySet:
 
 
 @app.command()
-def serve(policy: Policies = None, set_: Overrides = None) -> None:
+def serve(
+    policy: Policies = None,
+    set_: Overrides = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes, each a replica, on the same sockets.")
+    ] = 1,
+    worker: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> None:
     """Serve a policy until SIGTERM or SIGINT."""
     checked = _load(policy, set_)
-    from gateway import app as root
+    if worker is not None:
+        from gateway import app as root
 
-    raise typer.Exit(root.serve(checked))
+        index, _, fds = worker.partition(":")
+        place = root.Place(tuple(map(int, fds.split(","))), int(index))
+        raise typer.Exit(root.serve(checked, place))
+    if workers == 1:
+        from gateway import app as root
+
+        raise typer.Exit(root.serve(checked))
+    if checked.registry.type == "memory":
+        text = 'registry.type = "memory" is one process\'s own: --workers 1, or type = "sqlite"'
+        typer.echo(f"fencegate: {text}", err=True)
+        raise typer.Exit(WRONG_INPUT)
+    raise typer.Exit(_supervised(checked, policy, set_, workers))
+
+
+def _supervised(
+    checked: PolicySet, policy: list[Path] | None, set_: list[str] | None, workers: int
+) -> int:
+    from gateway.edge.server import CannotListen
+    from gateway.supervisor import supervise
+
+    arguments = [str(path) for path in policy or ()]
+    arguments += [part for assignment in set_ or () for part in ("--set", assignment)]
+    try:
+        return supervise(checked, arguments, workers)
+    except CannotListen as error:
+        typer.echo(f"fencegate: {error}", err=True)
+        return FAILED
 
 
 @app.command()

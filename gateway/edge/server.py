@@ -52,6 +52,22 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
+class Sockets:
+    """Where listening sockets come from: a supervisor, in its order, or the system."""
+
+    def __init__(self, inherited: Sequence[int] = ()) -> None:
+        self._inherited = list(inherited)
+
+    def take(self, host: str, port: int) -> socket.socket:
+        """The next inherited socket, or one that is bound here. Raises `CannotListen`."""
+        if not self._inherited:
+            return bind(host, port)
+        taken = socket.socket(fileno=self._inherited.pop(0))
+        taken.set_inheritable(False)
+        taken.setblocking(False)
+        return taken
+
+
 def bound_address(taken: socket.socket) -> tuple[str, int]:
     """The address a socket is bound to, as connections to it report it."""
     host, port = taken.getsockname()[:2]
@@ -96,11 +112,12 @@ class EdgeServer:
             refused_unread(problem, request_id, client, observer)
             return request_id
 
+        self._protocol = strict_protocol(limits, report)
         self._sockets = list(sockets)
         self.addresses = tuple(bound_address(taken) for taken in sockets)
         config = uvicorn.Config(
             plane,
-            http=strict_protocol(limits, report),
+            http=self._protocol,
             ws="none",
             interface="asgi3",
             lifespan="off",
@@ -146,6 +163,7 @@ class EdgeServer:
                 on_started()
                 await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 await on_stopping()
+                self._protocol.stopping = True
                 self._server.should_exit = True
                 await serving
                 await self._end_the_rest()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
 import httptools
@@ -32,11 +32,15 @@ Report = Callable[[Problem, tuple[str, int] | None], str]
 """Takes a refusal of the connection itself and the client's address; returns the request id."""
 
 
+_LAST_REQUEST_S: Final = 1.0
+
+
 class StrictProtocol(HttpToolsProtocol):
     """One connection. `limits` and `report` are set by `strict_protocol`."""
 
     limits: ClassVar[EdgeLimits] = EdgeLimits()
     report: ClassVar[Report]
+    stopping: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class StrictProtocol(HttpToolsProtocol):
         self._upgrading = False
         self._deaf = False
         self._half_closed = False
+        self._stopping = False
         self._lingering = False
         self._dropped = 0
         self._write_timer: asyncio.TimerHandle | None = None
@@ -63,6 +68,8 @@ class StrictProtocol(HttpToolsProtocol):
         """Start to wait for the first request."""
         super().connection_made(transport)
         self._wait_idle()
+        if type(self).stopping:  # accepted in the moment of the stop
+            self._await_last()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is being answered that nobody waits for it any more."""
@@ -191,7 +198,7 @@ class StrictProtocol(HttpToolsProtocol):
         exchange = Exchange(
             self,
             scope,
-            keep_alive=version == "1.1" and self.parser.should_keep_alive(),
+            keep_alive=version == "1.1" and self.parser.should_keep_alive() and not self._stopping,
             awaits_continue=version == "1.1" and self.expect_100_continue,
         )
         if self._fresh is None and (self.exchange is None or self.exchange.complete):
@@ -336,10 +343,21 @@ class StrictProtocol(HttpToolsProtocol):
         """The server stops: finish what is being answered, close what is idle."""
         if self._lingering:
             return
-        if self.exchange is None or self.exchange.complete:
+        if self.exchange is None or (self.exchange.complete and self._head.running):
+            self._await_last()
+        elif self.exchange.complete:
             self.transport.close()
         else:
             self.exchange.keep_alive = False
+
+    def _await_last(self) -> None:
+        """Give a client that has just connected the time to be answered one request."""
+        self._stopping = True
+        self._linger_timer = self.loop.call_later(_LAST_REQUEST_S, self._close_idle)
+
+    def _close_idle(self) -> None:
+        if self.exchange is None or self.exchange.complete:
+            self.transport.close()
 
 
 def strict_protocol(limits: EdgeLimits, report: Report) -> type[StrictProtocol]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gateway.ports.registry import RegistryUnavailable
@@ -34,3 +36,14 @@ class ProcessLock:
     def release(self) -> None:
         """Give the lock back. The file stays: removing it would let two processes hold it."""
         os.close(self._fd)
+
+
+@contextmanager
+def opening(path: Path) -> Iterator[None]:
+    """One process at a time opens a registry file: SQLite's change to WAL waits for nobody."""
+    fd = os.open(path.with_name(f"{path.name}.open"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -18,6 +18,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 from prometheus_client.exposition import generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from gateway.model.event import (
     AnsweredAfterLapse,
@@ -128,20 +129,35 @@ class _Histograms:
 
 
 class Metrics:
-    """An observer that counts. `stores` are (name, dialect) pairs, so that series start at zero."""
+    """An observer that counts. `stores` are (name, dialect) pairs, so that series start at zero.
 
-    def __init__(self, stores: Iterable[tuple[str, str]] = ()) -> None:
+    With `shared_dir` (the value of PROMETHEUS_MULTIPROC_DIR at the start of the process) several
+    processes count together: whichever is asked gives the sums, those of ended processes included
+    (prometheus_client, "Multiprocess mode").
+    """
+
+    def __init__(
+        self, stores: Iterable[tuple[str, str]] = (), shared_dir: str | None = None
+    ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         self._registry = registry
-        ProcessCollector(registry=registry)
+        self._shared_dir = shared_dir
+        if shared_dir is None:
+            ProcessCollector(registry=registry)
         self._requests = _Counters("fencegate_requests_total", registry)
         self._request_seconds = _Histograms("fencegate_request_seconds", registry)
         self._rejections = _Counters("fencegate_rejections_total", registry)
         self._raises = _Counters("fencegate_raises_total", registry)
         self._drain_seconds = _Histograms("fencegate_drain_seconds", registry)
         text, labels = _GAUGES["fencegate_tickets_open"]
-        self._tickets = Gauge("fencegate_tickets_open", text, labels, registry=registry)
+        self._tickets = Gauge(
+            "fencegate_tickets_open",
+            text,
+            labels,
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
         self._unknown = _Counters("fencegate_outcome_unknown_total", registry)
         self._registry_ops = _Counters("fencegate_registry_ops_total", registry)
         self._registry_failures = _Counters("fencegate_registry_failures_total", registry)
@@ -215,4 +231,8 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Give all series in Prometheus' text format."""
-        return generate_latest(self._registry)
+        if self._shared_dir is None:
+            return generate_latest(self._registry)
+        sums = CollectorRegistry()
+        MultiProcessCollector(sums, path=self._shared_dir)  # type: ignore[no-untyped-call]
+        return generate_latest(sums)

@@ -25,7 +25,7 @@ from gateway.model.claim import (
 )
 from gateway.model.mark import Era, Mark, Scope
 from gateway.ports.registry import RegistryUnavailable
-from gateway.registries.process_lock import ProcessLock
+from gateway.registries.process_lock import ProcessLock, opening
 from gateway.registries.sqlite import records
 from gateway.registries.sqlite.doorbell import Doorbell
 from gateway.registries.sqlite.writer import Writer, connect
@@ -52,8 +52,9 @@ class SqliteRegistry:
         except OSError as error:
             raise RegistryUnavailable(f"cannot open the registry {path}: {error}") from error
         try:
-            db = connect(path)
-            self._identity = _prepare(db)
+            with opening(path):
+                db = connect(path)
+                self._identity = _prepare(db)
         except (sqlite3.Error, OSError) as error:
             self._lock.release()
             raise RegistryUnavailable(f"cannot open the registry {path}: {error}") from error

@@ -1,0 +1,129 @@
+"""The supervisor: several worker processes on the same sockets, each a replica of its own.
+
+It holds the listening sockets, so that no connection is refused while a worker is replaced, starts
+a worker again when one ends, and passes signals on: SIGTERM and SIGINT stop all in good order,
+SIGHUP is the workers' own. It serves nothing itself. uvicorn's supervisor is not used, because it
+takes SIGHUP for a restart (decisions, "Reload").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from prometheus_client.multiprocess import mark_process_dead
+
+from gateway.edge.server import bind
+from gateway.policy.document import PolicySet
+from gateway.settings import METRICS_DIR_VARIABLE, admin_key, environment
+from gateway.system_clock import SystemClock
+
+_SOON_S: Final = 2.0
+_START_S: Final = 30.0
+_PAUSES_S: Final = (0.0, 0.2, 1.0, 5.0)
+_KILL_AFTER_S: Final = 15.0
+_PASSED_ON: Final = (signal.SIGHUP, signal.SIGUSR1)
+
+
+def supervise(policy: PolicySet, arguments: Sequence[str], count: int) -> int:
+    """Run `count` workers until SIGTERM or SIGINT. Returns the exit code.
+
+    `arguments` are those of `fencegate serve`, for each worker. Raises `CannotListen`,
+    `UnusableSecret` and OSError.
+    """
+    return asyncio.run(Supervisor(policy, arguments, count).run())
+
+
+class Supervisor:
+    """Keeps the workers running until it is told to stop. One use only."""
+
+    def __init__(self, policy: PolicySet, arguments: Sequence[str], count: int) -> None:
+        admin_key(policy, environment())  # made once, before the workers look for it
+        addresses = (policy.server.listen, *(s.listen for s in policy.listening()))
+        self._sockets = [bind(a.host, a.port) for a in addresses if a is not None]
+        self._metrics_dir = policy.server.data_dir / "metrics"
+        shutil.rmtree(self._metrics_dir, ignore_errors=True)
+        self._metrics_dir.mkdir(parents=True)
+        self._arguments = tuple(arguments)
+        self._count = count
+        self._clock = SystemClock()
+        self._running: dict[int, asyncio.subprocess.Process] = {}
+        self._stop = asyncio.Event()
+        self._code = 0
+
+    async def run(self) -> int:
+        """Start, look after, and stop the workers."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        for number in _PASSED_ON:
+            loop.add_signal_handler(number, self._signal, number)
+        try:
+            await asyncio.gather(*(self._keep(index) for index in range(self._count)))
+        finally:
+            for taken in self._sockets:
+                taken.close()
+        return self._code
+
+    async def _keep(self, index: int) -> None:
+        """One worker after the other, until the stop; a start that fails again and again ends all.
+
+        The first life that ends early is a start that cannot succeed: it has said why.
+        """
+        short = lives = 0
+        while not self._stop.is_set():
+            began_s = self._clock.boottime_s()
+            code = await self._live(index)
+            lives += 1
+            if self._stop.is_set():
+                self._code = self._code or max(code, 0)
+                return
+            soon = self._clock.boottime_s() - began_s < _SOON_S
+            if code > 0 and lives == 1 and self._clock.boottime_s() - began_s < _START_S:
+                self._code = code
+                self._stop.set()
+                return
+            short = short + 1 if soon else 0
+            sys.stderr.write(f"fencegate: worker {index} ended with {code}; starting it again\n")
+            with contextlib.suppress(TimeoutError):
+                pause_s = _PAUSES_S[min(short, len(_PAUSES_S) - 1)]
+                await asyncio.wait_for(self._stop.wait(), pause_s)
+
+    async def _live(self, index: int) -> int:
+        """Start a worker and wait for its end, or end it. Returns its exit code."""
+        fds = [taken.fileno() for taken in self._sockets]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway", "serve", *self._arguments),
+            *("--worker", f"{index}:{','.join(map(str, fds))}"),
+            pass_fds=fds,
+            env={**environment(), METRICS_DIR_VARIABLE: str(self._metrics_dir.absolute())},
+            start_new_session=True,  # a terminal's Ctrl-C reaches the supervisor alone
+        )
+        self._running[index] = process
+        ended = asyncio.create_task(process.wait())
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not ended.done():
+            await self._end(process, ended)
+        del self._running[index]
+        mark_process_dead(process.pid, str(self._metrics_dir))  # type: ignore[no-untyped-call]
+        return await ended
+
+    async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await asyncio.wait({ended}, timeout=_KILL_AFTER_S)
+        if not ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in tuple(self._running.values()):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
