@@ -27,8 +27,10 @@ from gateway.edge.asgi_types import App
 from gateway.edge.control import control_app
 from gateway.edge.fronts import Front, Listener
 from gateway.edge.limits import EdgeLimits
+from gateway.edge.reloads import Reloads
 from gateway.edge.request_ids import RequestIds
 from gateway.edge.server import CannotListen, EdgeServer, Sockets, bound_address
+from gateway.edge.tls import ServerTls, UnusableCertificate
 from gateway.engine.fences import Fences, Timing
 from gateway.engine.pipeline import Pipeline
 from gateway.engine.readiness import Readiness
@@ -81,6 +83,15 @@ class StartError(Exception):
     """The gateway cannot start; the text says what to change."""
 
 
+_CANNOT_START: Final = (
+    StartError,
+    CannotListen,
+    ProbeFailed,
+    RegistryUnavailable,
+    UnusableCertificate,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where this process stands: alone, or as one of a supervisor's workers on its sockets."""
@@ -108,7 +119,7 @@ def serve(policy: PolicySet, place: Place = Place()) -> int:
     """Serve a policy until SIGTERM or SIGINT. Returns the exit code."""
     try:
         uvloop.run(_serve(policy, place))
-    except (StartError, CannotListen, ProbeFailed, RegistryUnavailable) as failed:
+    except _CANNOT_START as failed:
         sys.stderr.write(f"fencegate: {failed}\n")
         return 1
     return 0
@@ -323,6 +334,9 @@ async def _serve(policy: PolicySet, place: Place) -> None:
     observer = Fanout(metrics, Log(sink, readable=sys.stderr.isatty()))
     async with AsyncExitStack() as stack:
         stack.callback(sink.close)
+        reloads = Reloads(observer)
+        stack.enter_context(reloads.on_hangup())
+        tls = server_tls(policy, reloads)
         registry = build_registry(policy, alone=place.alone)
         stack.push_async_callback(registry.aclose)
         for risk in await registry.probe():
@@ -348,7 +362,24 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         lag = asyncio.create_task(watch_loop(clock, observer))
         stack.callback(lag.cancel)
         await engine.fences.start(max(s.capabilities.settle_ms for s in stores.values()) / 1000)
-        await _run(policy, listeners, sockets, engine, readiness, clock, observer, place)
+        await _run(policy, listeners, sockets, engine, readiness, clock, observer, place, tls)
+
+
+def server_tls(policy: PolicySet, reloads: Reloads) -> ServerTls | None:
+    """What the listeners shake hands with, None for plain HTTP. Raises `UnusableCertificate`."""
+    tls = policy.tls
+    if tls.cert_file is None:
+        return None
+    files = (tls.cert_file, tls.key_file, tls.client_ca_file)
+    cert, key, client_ca = (None if file is None else policy.data(file) for file in files)
+    assert cert is not None
+    server = ServerTls(cert, key, client_ca)
+
+    async def reload() -> None:
+        await asyncio.to_thread(server.reload)
+
+    reloads.add("tls", reload)
+    return server
 
 
 async def _open_stores(policy: PolicySet, stack: AsyncExitStack, place: Place) -> dict[str, Store]:
@@ -372,6 +403,7 @@ async def _run(
     clock: SystemClock,
     observer: Observer,
     place: Place,
+    tls: ServerTls | None,
 ) -> None:
     limits, ids = EdgeLimits.of(policy.limits), RequestIds()
     hosts = frozenset(policy.server.hosts) or None
@@ -384,7 +416,9 @@ async def _run(
         limits=limits,
         hosts=hosts,
     )
-    server = EdgeServer(plane, sockets, limits=limits, ids=ids, observer=observer, grace_s=_GRACE_S)
+    server = EdgeServer(
+        plane, sockets, limits=limits, ids=ids, observer=observer, grace_s=_GRACE_S, tls=tls
+    )
 
     async def leave() -> None:
         readiness.leaving = True
@@ -399,13 +433,14 @@ async def _run(
 def announce(policy: PolicySet, listeners: tuple[Listener, ...], out: TextIO) -> None:
     """Say where what is served, and three requests to try."""
     host, port = listeners[0].address
-    base = f"http://{host}:{port}"
+    scheme = "http" if policy.tls.cert_file is None else "https"
+    base = f"{scheme}://{host}:{port}"
     out.write(f"fencegate serves {base} (control API, /metrics)\n")
     out.writelines(
         f"  {store.name:<10} {store.dialect:<5} {base}{store.mount}\n" for store in policy.mounted()
     )
     for store, listener in zip(policy.listening(), listeners[1:], strict=True):
-        url = f"http://{listener.address[0]}:{listener.address[1]}"
+        url = f"{scheme}://{listener.address[0]}:{listener.address[1]}"
         out.write(f"  {store.name:<10} {store.dialect:<5} {url}\n")
     files = next((s for s in policy.mounted() if isinstance(s, FilesSettings)), None)
     if files is not None and not policy.worker_keys(files.name):

@@ -20,6 +20,7 @@ from gateway.edge.asgi import DataPlane
 from gateway.edge.limits import EdgeLimits
 from gateway.edge.request_ids import RequestIds
 from gateway.edge.strict import strict_protocol
+from gateway.edge.tls import ServerTls
 from gateway.model.problem import Problem
 from gateway.ports.observer import Observer
 
@@ -106,6 +107,7 @@ class EdgeServer:
         ids: RequestIds,
         observer: Observer,
         grace_s: int = 30,
+        tls: ServerTls | None = None,
     ) -> None:
         def report(problem: Problem, client: tuple[str, int] | None) -> str:
             request_id = ids()
@@ -129,6 +131,7 @@ class EdgeServer:
             proxy_headers=False,
             backlog=_BACKLOG,
             timeout_graceful_shutdown=grace_s,
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
         self._server = _Uvicorn(config)
         self._stop = asyncio.Event()

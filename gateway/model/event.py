@@ -158,6 +158,21 @@ class Faulted:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """A part was made anew under way, at SIGHUP."""
+
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadFailed:
+    """A part could not be made anew, and goes on as it was. An error."""
+
+    part: str
+    error: str
+
+
 Event = (
     RequestFinished
     | Rejected
@@ -175,4 +190,6 @@ Event = (
     | Joined
     | Evicted
     | Faulted
+    | Reloaded
+    | ReloadFailed
 )

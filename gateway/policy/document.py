@@ -28,6 +28,7 @@ from gateway.policy.store_settings import (
     StoreSettings,
     TableSettings,
 )
+from gateway.policy.tls_settings import TlsSettings
 
 __all__ = [
     "Address",
@@ -48,6 +49,7 @@ __all__ = [
     "SqliteSettings",
     "StoreSettings",
     "TableSettings",
+    "TlsSettings",
 ]
 
 
@@ -162,6 +164,7 @@ class Document:
     admin: AdminSettings = field(default_factory=AdminSettings)
     limits: Limits = field(default_factory=Limits)
     auth: AuthSettings = field(default_factory=AuthSettings)
+    tls: TlsSettings = field(default_factory=TlsSettings)
     stores: Annotated[Mapping[str, Store], Field(min_length=1)]
     rules: tuple[RuleSettings, ...] = ()
 
@@ -175,6 +178,7 @@ class PolicySet:
     admin: AdminSettings
     limits: Limits
     keys: tuple[KeySettings, ...]
+    tls: TlsSettings
     stores: Mapping[str, StoreSettings]
     rules: tuple[RuleSettings, ...]
     sources: tuple[Path, ...]

@@ -26,6 +26,7 @@ from gateway.policy.document import (
 from gateway.policy.lines import Path
 from gateway.policy.registry_settings import registry_misfits
 from gateway.policy.shape import Draft
+from gateway.policy.tls_settings import tls_misfits
 
 RESERVED_MOUNTS: Final = ("/v1", "/metrics", "/healthz", "/readyz", "/ui")
 
@@ -66,6 +67,7 @@ def fit(draft: Draft, complaints: Complaints) -> None:
     fit_auth(draft, complaints)
     _open_stores(draft, complaints)
     _registry(draft, complaints)
+    _tls(draft, complaints)
 
 
 def _limits(limits: Limits, complaints: Complaints) -> None:
@@ -207,6 +209,12 @@ def _registry(draft: Draft, complaints: Complaints) -> None:
     if draft.registry is not None:
         for key, message in registry_misfits(draft.registry):
             complaints.add(("registry", key), message)
+
+
+def _tls(draft: Draft, complaints: Complaints) -> None:
+    if draft.tls is not None:
+        for key, message in tls_misfits(draft.tls):
+            complaints.add(("tls", key), message)
 
 
 def _open_stores(draft: Draft, complaints: Complaints) -> None:

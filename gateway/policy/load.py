@@ -66,6 +66,7 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
     assert draft.admin is not None
     assert draft.limits is not None
     assert draft.auth is not None
+    assert draft.tls is not None
     rules = tuple(draft.rules.values())
     return PolicySet(
         server=draft.server,
@@ -73,6 +74,7 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
         admin=draft.admin,
         limits=draft.limits,
         keys=draft.auth.keys,
+        tls=draft.tls,
         stores=MappingProxyType(draft.stores),
         rules=rules,
         sources=paths,

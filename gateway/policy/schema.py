@@ -25,6 +25,7 @@ from gateway.policy.document import (
     ServerSettings,
     SqliteSettings,
     TableSettings,
+    TlsSettings,
 )
 
 INTERNAL: Final = frozenset({"name", "where"})
@@ -47,6 +48,7 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         "[limits]": Limits,
         "[auth]": AuthSettings,
         "[[auth.keys]]": KeySettings,
+        "[tls]": TlsSettings,
         '[stores.<name>] of type "files"': FilesSettings,
         '[stores.<name>] of type "sqlite"': SqliteSettings,
         '[stores.<name>] of type "postgres"': PostgresSettings,

@@ -24,6 +24,7 @@ from gateway.policy.document import (
     ServerSettings,
     StoreSettings,
     TableSettings,
+    TlsSettings,
 )
 from gateway.policy.kinds import NAME_PATTERN
 from gateway.policy.lines import Path
@@ -38,6 +39,7 @@ _SINGLE: Final[Mapping[str, type]] = {
     "admin": AdminSettings,
     "limits": Limits,
     "auth": AuthSettings,
+    "tls": TlsSettings,
 }
 _ADAPTERS: Final[dict[type, TypeAdapter[Any]]] = {}
 _STORE_NAME: Final = re.compile(NAME_PATTERN)
@@ -52,6 +54,7 @@ class Draft:
     admin: AdminSettings | None = None
     limits: Limits | None = None
     auth: AuthSettings | None = None
+    tls: TlsSettings | None = None
     stores: dict[str, StoreSettings] = field(default_factory=dict)
     rules: dict[int, RuleSettings] = field(default_factory=dict)
     store_names: frozenset[str] = frozenset()

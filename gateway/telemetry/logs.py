@@ -29,6 +29,8 @@ from gateway.model.event import (
     RegistryCalled,
     RegistryRegressed,
     Rejected,
+    Reloaded,
+    ReloadFailed,
     RequestFinished,
     TicketsOpen,
     UpstreamCalled,
@@ -107,6 +109,11 @@ class Log:
                 self._log.warning("replica_evicted", replica=replica, generation=generation)
             case Faulted(where, error):
                 self._log.error("fault", where=redacted(where), error=redacted(error))
+            case Reloaded(part):
+                self._log.info("reloaded", part=part)
+            case ReloadFailed(part, error):
+                hint = "nothing changed; mend it and send SIGHUP again"
+                self._log.error("reload_failed", part=part, error=redacted(error), hint=hint)
             case RegistryCalled(op, seconds, ok):
                 self._registry_called(op, seconds, ok)
             case Rejected() | TicketsOpen() | UpstreamCalled() | LoopLagged():

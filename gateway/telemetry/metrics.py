@@ -35,6 +35,8 @@ from gateway.model.event import (
     RegistryCalled,
     RegistryRegressed,
     Rejected,
+    Reloaded,
+    ReloadFailed,
     RequestFinished,
     TicketsOpen,
     UpstreamCalled,
@@ -72,6 +74,10 @@ _COUNTERS: Final = {
     "fencegate_registry_incarnations_total": (
         "Lives of the registry's engine that this replica met; more than one after a fail-over.",
         (),
+    ),
+    "fencegate_reloads_total": (
+        "Parts made anew at SIGHUP; outcome is done or failed.",
+        ("part", "outcome"),
     ),
     "fencegate_lapses_total": ("Memberships lost and begun anew.", ()),
 }
@@ -167,6 +173,7 @@ class Metrics:
         self._regressed = _Counters("fencegate_registry_regressed_total", registry)
         self._duplicates = _Counters("fencegate_token_duplicates_total", registry)
         self._after_lapse = _Counters("fencegate_answered_after_lapse_total", registry)
+        self._reloads = _Counters("fencegate_reloads_total", registry)
         self._faults = _Counters("fencegate_faults_total", registry)
         self._evictions = _Counters("fencegate_evictions_total", registry)
         self._incarnations = _Counters("fencegate_registry_incarnations_total", registry)
@@ -226,6 +233,10 @@ class Metrics:
                 self._evictions.at().inc()
             case Joined():
                 self._incarnations.at().inc()
+            case Reloaded(part):
+                self._reloads.at(part, "done").inc()
+            case ReloadFailed(part):
+                self._reloads.at(part, "failed").inc()
             case _:
                 assert_never(event)
 

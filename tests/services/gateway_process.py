@@ -7,7 +7,10 @@ values are replaced by free ones.
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import ssl
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -42,13 +45,16 @@ class GatewayProcess:
         *,
         env: Mapping[str, str] | None = None,
         arguments: tuple[str, ...] = (),
+        verify: ssl.SSLContext | None = None,
     ) -> None:
         self.directory = directory
         self.document = with_free_ports(document)
         self.policy = tomllib.loads(self.document)
         self.policy_path = directory / "policy.toml"
         self.policy_path.write_text(self.document)
-        self.url = f"http://{self.policy['server']['listen']}"
+        self.scheme = "http" if "tls" not in self.policy else "https"
+        self.verify: ssl.SSLContext | bool = True if verify is None else verify
+        self.url = f"{self.scheme}://{self.policy['server']['listen']}"
         self.admin_headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
         self.process = ServerProcess(
             "gateway",
@@ -71,7 +77,8 @@ class GatewayProcess:
     def ready(self) -> bool:
         """Whether /readyz answers 200."""
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=2).status_code == httpx.codes.OK
+            answer = httpx.get(f"{self.url}/readyz", timeout=2, verify=self.verify)
+            return answer.status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
 
@@ -79,7 +86,7 @@ class GatewayProcess:
         """Where a store is served: its own listener, or its mount on the common one."""
         settings = self.policy["stores"][store]
         if "listen" in settings:
-            return f"http://{settings['listen']}"
+            return f"{self.scheme}://{settings['listen']}"
         return self.url + str(settings.get("mount", f"/{store}"))
 
     def object_store(self, store: str, key_id: str | None = None) -> ObjectStore:
@@ -122,7 +129,8 @@ class GatewayProcess:
 
     def metrics(self) -> dict[str, float]:
         """The samples of /metrics, by name with labels, as exposed."""
-        answer = httpx.get(f"{self.url}/metrics", headers=self.admin_headers, timeout=5)
+        address = f"{self.url}/metrics"
+        answer = httpx.get(address, headers=self.admin_headers, timeout=5, verify=self.verify)
         answer.raise_for_status()
         samples = {}
         for line in answer.text.splitlines():
@@ -138,6 +146,10 @@ class GatewayProcess:
     def kill(self) -> None:
         """SIGKILL, wherever it is."""
         self.process.kill()
+
+    def hang_up(self) -> None:
+        """SIGHUP: reload."""
+        os.kill(self.pid, signal.SIGHUP)
 
     def pause(self) -> None:
         """SIGSTOP."""

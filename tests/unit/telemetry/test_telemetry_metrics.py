@@ -25,6 +25,8 @@ from gateway.model.event import (
     RegistryCalled,
     RegistryRegressed,
     Rejected,
+    Reloaded,
+    ReloadFailed,
     RequestFinished,
     TicketsOpen,
     UpstreamCalled,
@@ -56,6 +58,8 @@ EVENTS: dict[Event, str] = {
     Joined("i", 0.0): "fencegate_registry_incarnations_total",
     Evicted("r", "g"): "fencegate_evictions_total",
     Faulted("here", "text"): "fencegate_faults_total",
+    Reloaded("tls"): 'fencegate_reloads_total{outcome="done",part="tls"}',
+    ReloadFailed("tls", "why"): 'fencegate_reloads_total{outcome="failed",part="tls"}',
 }
 
 # The further series of those events that move more than one.

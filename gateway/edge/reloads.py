@@ -1,0 +1,54 @@
+"""What SIGHUP makes anew: each part by its name. A part that fails keeps what it had."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+
+from gateway.model.event import Reloaded, ReloadFailed
+from gateway.ports.observer import Observer
+
+Reload = Callable[[], Awaitable[None]]
+
+
+class Reloads:
+    """The parts that can be reloaded, in the order in which they were added."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._parts: dict[str, Reload] = {}
+        self._wanted = asyncio.Event()
+
+    def add(self, part: str, reload: Reload) -> None:
+        """Reload this part too; what `reload` raises is told and changes nothing else."""
+        self._parts[part] = reload
+
+    async def run(self) -> None:
+        """Reload every part now."""
+        for part, reload in self._parts.items():
+            try:
+                await reload()
+            except Exception as error:
+                self._observer.emit(ReloadFailed(part, str(error)))
+            else:
+                self._observer.emit(Reloaded(part))
+
+    @contextlib.contextmanager
+    def on_hangup(self) -> Iterator[None]:
+        """Reload at each SIGHUP, one after the other; two that come together are one."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._serve())
+        loop.add_signal_handler(signal.SIGHUP, self._wanted.set)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+            task.cancel()
+
+    async def _serve(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self.run()
