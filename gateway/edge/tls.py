@@ -2,7 +2,7 @@
 
 Theory. The listening sockets keep one context for good. At each handshake, whether or not the
 client names a server, OpenSSL asks the server-name callback, which puts the newest context in its
-place: certificate, key and client authorities are those of the last successful load (SSL_set_SSL_CTX).
+place (SSL_set_SSL_CTX): certificate, key and client authorities are those of the last good load.
 Nothing is resumed, so that no client gets in by a session that a withdrawn authority vouched for:
 there are no tickets, and where client certificates are demanded TLS 1.2, which has sessions without
 tickets, is not spoken.

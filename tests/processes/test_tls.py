@@ -157,6 +157,6 @@ def test_client_certificates_are_demanded(gateway_process: Start, tmp_path: Path
     gateway.hang_up()
     gateway.wait_for_log(lambda r: r["event"] == "reloaded")
     gateway.verify = wrong
-    assert put(gateway, 3, wrong) == 200
+    assert put(gateway, 3, wrong) == 204
     with pytest.raises(httpx.TransportError):  # a session of before is not resumed either
         put(gateway, 3, good)
