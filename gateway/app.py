@@ -220,12 +220,14 @@ def build_registry(policy: PolicySet, *, alone: bool) -> Registry:
         case "sqlite":
             return SqliteRegistry(policy.data(policy.registry.path), shared=not alone)
         case "redis":
-            return _redis(policy)
+            return _redis_registry(policy)
+        case "postgres":
+            return _postgres_registry(policy)
         case _:
             assert_never(policy.registry.type)
 
 
-def _redis(policy: PolicySet) -> Registry:
+def _redis_registry(policy: PolicySet) -> Registry:
     from gateway.registries.redis import RedisRegistry, redis_client
     from gateway.registries.redis.shards import Fence
 
@@ -239,6 +241,14 @@ def _redis(policy: PolicySet) -> Registry:
     )
     fence = Fence(aof=settings.aof, replicas=settings.replicas, timeout_ms=timeout_ms)
     return RedisRegistry(client, prefix=settings.prefix, fence=fence)
+
+
+def _postgres_registry(policy: PolicySet) -> Registry:
+    from gateway.registries.postgres import PostgresRegistry
+
+    settings, timeout_s = policy.registry, policy.limits.registry_timeout_ms / 1000
+    assert settings.url is not None
+    return PostgresRegistry(settings.url, schema=settings.schema, timeout_s=timeout_s)
 
 
 # --- fronts -------------------------------------------------------------------------------------

@@ -4,5 +4,6 @@ pytest_plugins = [
     "tests.services.object_stores",
     "tests.services.postgres",
     "tests.services.valkey",
-    "tests.services.gateway_process",  # imports one of the above, so it is last
+    "tests.services.registries",
+    "tests.services.gateway_process",  # imports some of the above, as the one before it
 ]

@@ -20,10 +20,11 @@ class RegistrySettings:
     __pydantic_config__: ClassVar[ConfigDict] = CLOSED
 
     type: Annotated[
-        Literal["sqlite", "memory", "redis"],
+        Literal["sqlite", "memory", "redis", "postgres"],
         Field(
             description='"sqlite" keeps marks in a file; "redis" shares them between replicas on '
-            'Redis 7 or Valkey; "memory" forgets them at a restart (tests).'
+            'Redis 7 or Valkey, "postgres" in a schema of a PostgreSQL database; "memory" forgets '
+            "them at a restart (tests)."
         ),
     ] = "sqlite"
     path: Annotated[Path, Field(description="sqlite: the file, from data_dir.")] = Path(
@@ -32,8 +33,9 @@ class RegistrySettings:
     url: Annotated[
         str | None,
         Field(
-            pattern=r"^(rediss?|unix)://",
-            description='redis: "redis://user:password@host:6379/0"; rediss:// for TLS.',
+            pattern=r"^(rediss?|unix|postgres(ql)?)://",
+            description='redis: "redis://user:password@host:6379/0"; rediss:// for TLS. postgres: '
+            '"postgresql://user:password@host:5432/database".',
         ),
     ] = field(default=None, repr=False)
     cluster: Annotated[
@@ -50,6 +52,13 @@ class RegistrySettings:
             description="redis: begins every key, so that several gateways can share a server.",
         ),
     ] = "fg"
+    schema: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$",
+            description="postgres: the schema that the gateway makes and keeps its tables in.",
+        ),
+    ] = "fencegate"
     aof: Annotated[
         bool,
         Strict(),
@@ -70,9 +79,10 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "sqlite": ("path",),
         "memory": (),
         "redis": ("url", "cluster", "sentinel_service", "prefix", "aof", "replicas"),
+        "postgres": ("url", "schema"),
     }
 )
-_REQUIRED: Final[Mapping[str, str]] = MappingProxyType({"redis": "url"})
+_REQUIRED: Final[Mapping[str, str]] = MappingProxyType({"redis": "url", "postgres": "url"})
 
 
 def registry_misfits(registry: RegistrySettings) -> Iterator[tuple[str, str]]:
@@ -85,6 +95,10 @@ def registry_misfits(registry: RegistrySettings) -> Iterator[tuple[str, str]]:
     needed = _REQUIRED.get(registry.type)
     if needed is not None and getattr(registry, needed) is None:
         yield needed, f'is required for type = "{registry.type}"'
+    if registry.url is not None and registry.url.startswith("postgres") != (
+        registry.type == "postgres"
+    ):
+        yield "url", f'is not an address of type = "{registry.type}"'
     if registry.cluster and registry.sentinel_service is not None:
         yield "sentinel_service", "a cluster has no sentinels: remove it, or cluster = true"
     if registry.cluster and (registry.aof or registry.replicas):

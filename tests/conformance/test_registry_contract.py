@@ -17,6 +17,7 @@ from gateway.model.mark import Era, Mark, Scope
 from gateway.model.token import Token
 from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.registries.memory import MemoryRegistry
+from gateway.registries.postgres import PostgresRegistry
 from gateway.registries.redis import RedisRegistry, redis_client
 from gateway.registries.sqlite import SqliteRegistry
 from gateway.testing import registry_contract
@@ -25,7 +26,7 @@ from gateway.testing.registry_contract import REGISTRY_LAWS, Law
 SCOPE = Scope("s")
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-shared", "redis"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite-shared", "redis", "postgres"])
 async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Registry]:
     made: Registry
     match request.param:
@@ -35,6 +36,8 @@ async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             made = SqliteRegistry(tmp_path / "r.sqlite")
         case "sqlite-shared":
             made = SqliteRegistry(tmp_path / "r.sqlite", shared=True)
+        case "postgres":
+            made = PostgresRegistry(request.getfixturevalue("postgres_dsn"), timeout_s=5)
         case _:
             url = request.getfixturevalue("valkey_url")
             client = redis_client(url, timeout_s=5)
@@ -96,6 +99,7 @@ from pathlib import Path
 from gateway.model.claim import Claim, ReplicaId, RegistrationId
 from gateway.model.mark import Era, Scope
 from gateway.model.token import Token
+from gateway.registries.postgres import PostgresRegistry
 from gateway.registries.redis import RedisRegistry, redis_client
 from gateway.registries.sqlite import SqliteRegistry
 

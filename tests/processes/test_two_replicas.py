@@ -1,8 +1,7 @@
-"""Two gateway processes over one Redis registry: real processes, killed, paused, restarted."""
+"""Two gateway processes over one registry: real processes, killed, paused, restarted."""
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,16 +10,15 @@ import httpx
 import pytest
 
 from tests.services.gateway_process import GatewayProcess
+from tests.services.registries import SharedRegistry
 from tests.services.server_process import wait_until
-from tests.services.valkey import Valkey
 
 POLICY = """
 [server]
 listen = "127.0.0.1:8080"
 
 [registry]
-type = "redis"
-url = "{url}"
+{registry}
 
 [limits]
 member_ttl_ms = 900
@@ -40,9 +38,11 @@ Pair = tuple[GatewayProcess, GatewayProcess]
 
 
 @pytest.fixture
-def pair(valkey: Valkey, tmp_path: Path, gateway_process: Callable[..., GatewayProcess]) -> Pair:
+def pair(
+    shared_registry: SharedRegistry, tmp_path: Path, gateway_process: Callable[..., GatewayProcess]
+) -> Pair:
     """Two replicas over one directory; the first has counted the grace of the new registry."""
-    text = POLICY.format(url=valkey.url, root=tmp_path / "files")
+    text = POLICY.format(registry=shared_registry.settings, root=tmp_path / "files")
     one, two = gateway_process(text), gateway_process(text)
     wait_until(lambda: put(one, "warm", 1).is_success, 20, "the grace is over")
     wait_until(lambda: put(two, "warm", 1).is_success, 20, "the grace is over")
@@ -130,11 +130,13 @@ def test_a_paused_replica_wakes_up_and_is_refused(pair: Pair) -> None:
     wait_until(lambda: put(one, "eu", 2).status_code == 412, 10, "it has joined anew")
 
 
-def test_a_paused_registry_fails_closed_and_comes_back(pair: Pair, valkey: Valkey) -> None:
+def test_a_paused_registry_fails_closed_and_comes_back(
+    pair: Pair, shared_registry: SharedRegistry
+) -> None:
     """Ready tokens go on until the membership deadline; all else is 503 soon; then it recovers."""
     one, _ = pair
     assert put(one, "eu", 2).is_success
-    valkey.process.pause()
+    shared_registry.pause()
     assert put(one, "eu", 2).is_success, "registered: it needs no registry"
     began = time.monotonic()
     answer = put(one, "us", 2)
@@ -142,29 +144,28 @@ def test_a_paused_registry_fails_closed_and_comes_back(pair: Pair, valkey: Valke
     assert answer.headers["Retry-After"]
     assert time.monotonic() - began < 2
     wait_until(lambda: put(one, "eu", 2).status_code == 503, 5, "past the membership deadline")
-    valkey.process.resume()
+    shared_registry.resume()
     until_applied(one, "eu", 2, 10)
 
 
-def test_a_restarted_registry_is_met_with_a_grace(pair: Pair, valkey: Valkey) -> None:
+def test_a_restarted_registry_is_met_with_a_grace(
+    pair: Pair, shared_registry: SharedRegistry
+) -> None:
     """Rule 9: another life of the server; the marks on disk hold, and writes flow again."""
     one, two = pair
     assert put(one, "eu", 5).is_success
-    valkey.process.kill()
-    valkey.process.start()
+    shared_registry.crash()
     until_applied(two, "eu", 5)
     answer = put(one, "eu", 4)
     assert answer.status_code in {412, 503}
     wait_until(lambda: put(one, "eu", 4).status_code == 412, 10, "stale again, not forgotten")
 
 
-def test_an_emptied_registry_is_reminded(pair: Pair, valkey: Valkey) -> None:
+def test_an_emptied_registry_is_reminded(pair: Pair, shared_registry: SharedRegistry) -> None:
     """Rule 9: a registry that lost everything is raised again by a witness, and it is counted."""
     one, two = pair
     assert put(one, "eu", 5).is_success
-    valkey.process.kill()
-    shutil.rmtree(valkey.process.directory / "appendonlydir")
-    valkey.process.start()
+    shared_registry.crash(empty=True)
 
     def stale() -> bool:
         answer = put(two, "eu", 4)
@@ -181,6 +182,8 @@ def test_a_weak_redis_is_named_at_the_start(
     valkey_url: str, tmp_path: Path, gateway_process: Callable[..., GatewayProcess]
 ) -> None:
     """An operator learns that raises may be lost, and the settings that prevent it."""
-    gateway = gateway_process(POLICY.format(url=valkey_url, root=tmp_path / "files"))
+    gateway = gateway_process(
+        POLICY.format(registry=f'type = "redis"\nurl = "{valkey_url}"', root=tmp_path / "files")
+    )
     warning = next(line for line in gateway.lines() if line.startswith("warning: "))
     assert "appendfsync always" in warning
