@@ -35,6 +35,7 @@ from gateway.engine.fences import Fences, Timing
 from gateway.engine.pipeline import Pipeline
 from gateway.engine.readiness import Readiness
 from gateway.engine.replays import Replays
+from gateway.engine.retries import Retries
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Scope
 from gateway.model.worker import WorkerKey
@@ -306,6 +307,7 @@ class Engine:
     decider: Decider
     fences: Fences
     pipeline: Pipeline
+    retries: Retries
 
 
 def build_engine(
@@ -329,8 +331,9 @@ def build_engine(
     )
     fences = Fences(registry, clock, observer, timing, reach)
     replays = Replays(clock, limits.replay_ttl_ms / 1000, limits.max_replays)
-    pipeline = Pipeline(decider, stores, fences, replays, clock, observer)
-    return Engine(decider, fences, pipeline)
+    retries = Retries(replays, clock, observer, fences.era)
+    pipeline = Pipeline(decider, stores, fences, retries, clock, observer)
+    return Engine(decider, fences, pipeline, retries)
 
 
 # --- serving ------------------------------------------------------------------------------------
@@ -353,6 +356,7 @@ async def _serve(policy: PolicySet, place: Place) -> None:
             place.say(f"warning: {risk}\n")
         stores = await _open_stores(policy, stack, place)
         engine = build_engine(policy, stores, registry, clock, observer)
+        stack.push_async_callback(engine.retries.aclose)
         readiness = Readiness(registry, stores, clock)
         stack.push_async_callback(readiness.aclose)
         control = control_app(

@@ -37,7 +37,8 @@ ADVICE = {
     Code.REGISTRY_UNAVAILABLE: "Retry with the same token: the registry of marks is away.",
     Code.NOT_DRAINED: "Retry with the same token: older writes are still under way.",
     Code.BUSY: "Retry with the same token after the pause of Retry-After.",
-    Code.OUTCOME_UNKNOWN: "Read the resource before you write again.",
+    Code.OUTCOME_UNKNOWN: "Retry with the same key, or read the resource before you write again.",
+    Code.KEY_REUSED: "Send a new Idempotency-Key with each new request.",
     Code.NOT_FENCED: "The gateway does not fence this operation, and so does not pass it on.",
 }
 

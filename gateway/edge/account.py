@@ -56,6 +56,7 @@ class Account:
         "quiet",
         "replayed",
         "request_id",
+        "retried",
         "status",
         "store",
     )
@@ -74,6 +75,7 @@ class Account:
         self.problem: Problem | None = None
         self.quiet = False
         self.replayed = False
+        self.retried = False
         self.status = 500
         self.bytes_in = 0
 
@@ -89,6 +91,7 @@ class Account:
 
     def ended(self, outcome: Outcome) -> None:
         """The outcome is known."""
+        self.retried = getattr(outcome, "retried", False)
         if isinstance(outcome, Applied):
             self.replayed = outcome.replayed
         elif not isinstance(outcome, ReadOk):
@@ -142,6 +145,7 @@ class Account:
                 client=client[0] if client else None,
                 bytes_in=self.bytes_in,
                 replayed=self.replayed,
+                retried=self.retried,
             )
         )
 

@@ -63,7 +63,7 @@ from gateway.model.event import (
     RegistryRegressed,
     TicketsOpen,
 )
-from gateway.model.mark import Mark, Scope
+from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import Problem
 from gateway.model.token import Holder, Token
 from gateway.ports.clock import Clock
@@ -230,6 +230,11 @@ class Fences:
         del holder
         why = Why.DUPLICATE if view.mark.token == token else Why.STALE
         return refusal(why, scope, token, view.mark, 1.0)
+
+    def era(self, scope: Scope) -> Era | None:
+        """The era of a scope, as far as this replica knows it now."""
+        view = self._views.get(scope)
+        return view.mark.era if view is not None and view.mark.token > 0 else None
 
     async def witnessed(self, scope: Scope, witness: Mark) -> None:
         """A store's own witness stands above our mark: learn it, and tell a forgetful registry."""

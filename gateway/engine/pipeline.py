@@ -13,7 +13,8 @@ from uuid import uuid4
 
 from gateway.engine.fences import Admission, Fences
 from gateway.engine.refusals import duplicate, interrupted, stale
-from gateway.engine.replays import Replays
+from gateway.engine.replays import Key
+from gateway.engine.retries import Retries
 from gateway.model.event import Faulted, OutcomeLost, UpstreamCalled
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.object_action import PutObject
@@ -53,14 +54,14 @@ class Pipeline:
         decider: Decider,
         stores: Mapping[str, Store],
         fences: Fences,
-        replays: Replays,
+        retries: Retries,
         clock: Clock,
         observer: Observer,
     ) -> None:
         self._decider = decider
         self._stores = stores
         self._fences = fences
-        self._replays = replays
+        self._retries = retries
         self._clock = clock
         self._observer = observer
         self._open: set[str] = set()
@@ -79,10 +80,10 @@ class Pipeline:
             return Refused(permit)
         if permit.mode is Mode.OFF or permit.scope is None:
             return await self._write_unfenced(operation, parsed.body, store)
-        key = self._replays.key(operation, permit.scope)
+        key = self._retries.key(operation, permit.scope)
         if key is None:
             return await self._write(operation, parsed.body, store, permit.scope, uuid4().hex, None)
-        return await self._write_once(operation, parsed.body, store, permit.scope)
+        return await self._write_once(operation, parsed.body, store, permit.scope, key)
 
     # --- reads ----------------------------------------------------------------------------------
     async def _read(self, operation: Operation, permit: Permit | Problem, store: Store) -> Outcome:
@@ -117,23 +118,14 @@ class Pipeline:
 
     # --- writes ---------------------------------------------------------------------------------
     async def _write_once(
-        self, operation: Operation, body: Body, store: Store, scope: Scope
+        self, operation: Operation, body: Body, store: Store, scope: Scope, key: Key
     ) -> Outcome:
         """A write that names its logical request: an earlier attempt's success is the answer."""
-        key = self._replays.key(operation, scope)
-        assert key is not None
-        earlier = await self._replays.earlier(key)
-        if earlier is not None and isinstance(earlier.outcome, Applied):
-            return dataclasses.replace(earlier.outcome, replayed=True)
-        write_id = uuid4().hex
-        attempt = self._replays.begin(key, write_id)
-        outcome: Outcome | None = None
-        try:
-            previous = earlier.write_id if earlier is not None else None
-            outcome = await self._write(operation, body, store, scope, write_id, previous)
-            return outcome
-        finally:
-            self._replays.end(key, attempt, outcome)
+
+        async def attempt(write_id: str, previous: str | None) -> Outcome:
+            return await self._write(operation, body, store, scope, write_id, previous)
+
+        return await self._retries.once(operation, store, scope, key, attempt)
 
     async def _write(
         self,
@@ -191,6 +183,7 @@ class Pipeline:
                 admission.settle()
             else:
                 admission.lose(store.capabilities.settle_ms / 1000)
+                self._retries.lost(operation, store, fence, admission.settle)
 
     async def _carry_again(
         self,
@@ -219,8 +212,8 @@ class Pipeline:
 
     async def _outcome(self, operation: Operation, scope: Scope, result: WriteResult) -> Outcome:
         match result:
-            case Written(reply):
-                return Applied(reply)
+            case Written(reply, earlier):
+                return Applied(reply, replayed=earlier)
             case NotWritten(problem):
                 return Refused(problem)
             case FencedByStore(mark):

@@ -61,6 +61,26 @@ def refusal(why: Why, scope: Scope, token: int | None, mark: Mark, wait_s: float
             assert_never(why)
 
 
+def key_reused() -> Problem:
+    """One key for two requests: whatever the client means, it is not a retry."""
+    return Problem(
+        Code.KEY_REUSED,
+        "this Idempotency-Key (or amz-sdk-invocation-id) was used in this lease for another"
+        " request: with another method, resource or content. Nothing was written: send a new key"
+        " with each new request, and the same one only with its retries",
+    )
+
+
+def still_unknown(now: Problem | None) -> Problem:
+    """A retry was refused, or not sent, while an earlier attempt may have been applied."""
+    what = "it was not sent again" if now is None else f"this one was refused: {now.message}"
+    return Problem(
+        Code.OUTCOME_UNKNOWN,
+        f"whether an earlier attempt at this request took effect is not known yet; {what}",
+        retry_after_s=1 if now is None else now.retry_after_s,
+    )
+
+
 def interrupted(scope: Scope) -> Problem:
     """The write failed in an unforeseen way after the gate."""
     return Problem(

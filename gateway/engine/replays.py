@@ -9,81 +9,97 @@ import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from gateway.model.mark import Scope
-from gateway.model.operation import Operation
-from gateway.model.outcome import Applied, Outcome, Unknown
+from gateway.engine.refusals import key_reused
+from gateway.model.mark import Era
+from gateway.model.outcome import Applied, Outcome, Refused, Unknown
+from gateway.model.problem import Problem
+from gateway.model.write_id import RequestName, name_in
 from gateway.ports.clock import Clock
 
-Key = tuple[Scope, int, str | None, str, str, str]
+Key = RequestName
 
 
 @dataclass(slots=True)
 class Attempt:
     """The last attempt of one logical request. `outcome` is None while it is under way.
 
-    `before` is the attempt it repeats, whose outcome is not known.
+    `before` is the attempt it repeats, whose outcome is not known. `era` is that of its scope, as
+    far as it was known when the attempt ended: a reset makes the tokens start afresh.
     """
 
     write_id: str
+    content: str
     expires_s: float
     outcome: Outcome | None = None
     before: Attempt | None = None
+    era: Era | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Replays:
-    """Remembers attempts by scope, token, holder, resource, method and the client's retry key."""
+    """Remembers attempts by their lease (scope, token, holder) and the client's retry key.
+
+    The same key with another method, resource or content is refused, not taken for a retry.
+    """
 
     def __init__(self, clock: Clock, ttl_s: float = 600.0, most: int = 100_000) -> None:
         self._clock = clock
-        self._ttl_s = ttl_s
+        self.ttl_s = ttl_s
         self._most = most
-        self._attempts: OrderedDict[Key, Attempt] = OrderedDict()
+        self._attempts: OrderedDict[str, Attempt] = OrderedDict()
 
-    def key(self, operation: Operation, scope: Scope) -> Key | None:
-        """The key of a retry, or None when the client names no logical request."""
-        if operation.retry_key is None or operation.token is None:
-            return None
-        return (
-            scope,
-            operation.token,
-            operation.holder,
-            f"{operation.resource.store}:{operation.resource.path}",
-            operation.method,
-            operation.retry_key,
-        )
+    async def earlier(self, key: Key) -> Attempt | Problem | None:
+        """The attempt before this one, once it has ended; None when there was none that counts.
 
-    async def earlier(self, key: Key) -> Attempt | None:
-        """The attempt before this one, once it has ended; None when there was none that counts."""
-        while (attempt := self._attempts.get(key)) is not None:
+        A `Problem` when that attempt asked for something else.
+        """
+        while (attempt := self._attempts.get(key.digest)) is not None:
+            if attempt.outcome is not None and attempt.expires_s <= self._clock.boottime_s():
+                return None
+            if attempt.content != key.content:
+                return key_reused()
             if attempt.outcome is not None:
-                return attempt if attempt.expires_s > self._clock.boottime_s() else None
+                return attempt
             await attempt.done.wait()
         return None
 
     def begin(self, key: Key, write_id: str) -> Attempt:
         """Remember that an attempt is under way; a retry that comes meanwhile waits for it."""
-        attempt = Attempt(write_id, self._clock.boottime_s() + self._ttl_s)
-        attempt.before = self._attempts.get(key)
-        self._attempts[key] = attempt
-        self._attempts.move_to_end(key)
+        attempt = Attempt(write_id, key.content, self._clock.boottime_s() + self.ttl_s)
+        attempt.before = self._attempts.get(key.digest)
+        self._attempts[key.digest] = attempt
+        self._attempts.move_to_end(key.digest)
         self._trim()
         return attempt
 
     def end(self, key: Key, attempt: Attempt, outcome: Outcome | None) -> None:
         """Keep what was applied or is unknown; what was refused is forgotten.
 
-        A refused retry leaves the unknown attempt before it where it was: it may have been applied.
+        A refused retry leaves the attempt before it where it was: it may have been applied.
         """
         before, attempt.before = attempt.before, None
         attempt.outcome = outcome if isinstance(outcome, Applied | Unknown) else None
         attempt.done.set()
-        if attempt.outcome is not None or self._attempts.get(key) is not attempt:
+        if attempt.outcome is not None or self._attempts.get(key.digest) is not attempt:
             return
-        if before is not None and isinstance(before.outcome, Unknown):
-            self._attempts[key] = before
+        if before is not None and isinstance(before.outcome, Applied | Unknown):
+            self._attempts[key.digest] = before
         else:
-            del self._attempts[key]
+            del self._attempts[key.digest]
+
+    def settled(self, write_id: str, outcome: Applied | Refused) -> None:
+        """An attempt that had ended as unknown has turned out to be this."""
+        name = name_in(write_id)
+        attempt = None if name is None else self._attempts.get(name.digest)
+        if name is None or attempt is None:
+            return
+        if attempt.before is not None and attempt.before.write_id == write_id:
+            attempt.before.outcome = outcome  # its retry is under way, and sees to it when it ends
+        elif attempt.write_id == write_id and isinstance(attempt.outcome, Unknown):
+            if isinstance(outcome, Applied):
+                attempt.outcome = outcome
+            else:
+                del self._attempts[name.digest]
 
     def _trim(self) -> None:
         now_s = self._clock.boottime_s()

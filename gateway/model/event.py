@@ -80,6 +80,25 @@ class OutcomeLost:
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeSettled:
+    """It was found out, `seconds` later, how an unknown mutation ended: applied or refused."""
+
+    store: str
+    scope: Scope
+    request_id: str
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A retry was recognised. `answer`: replayed (an earlier answer), or how it ended itself."""
+
+    store: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class DuplicateFound:
     """A token was seen in two hands: the issuer lost its counter. Logged as an error."""
 
@@ -180,6 +199,8 @@ Event = (
     | Drained
     | TicketsOpen
     | OutcomeLost
+    | OutcomeSettled
+    | Retried
     | DuplicateFound
     | RegistryRegressed
     | AnsweredAfterLapse

@@ -13,10 +13,14 @@ from gateway.model.reply import ReadReply, WriteReply
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The mutation took effect. `replayed`: this is the answer of an earlier attempt."""
+    """The mutation took effect. `replayed`: this is the answer of an earlier attempt.
+
+    `retried` here and below: an earlier attempt at the same logical request was known.
+    """
 
     reply: WriteReply
     replayed: bool = False
+    retried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class Refused:
     """The mutation certainly did not take effect (or the read was refused by the gateway)."""
 
     problem: Problem
+    retried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Unknown:
     """The mutation may have taken effect: the answer was lost after the gate."""
 
     problem: Problem
+    retried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Code(StrEnum):
     NOT_FENCED = "operation_not_fenced"
     UPSTREAM_FAILED = "upstream_failed"
     OUTCOME_UNKNOWN = "outcome_unknown"
+    KEY_REUSED = "idempotency_key_reused"
     NOT_FOUND = "not_found"
     UNAUTHENTICATED = "unauthenticated"
     ACCESS_DENIED = "access_denied"
@@ -70,6 +71,7 @@ STATUS: Final = MappingProxyType(
         Code.NOT_FENCED: 501,
         Code.UPSTREAM_FAILED: 502,
         Code.OUTCOME_UNKNOWN: 504,
+        Code.KEY_REUSED: 422,
         Code.NOT_FOUND: 404,
         Code.UNAUTHENTICATED: 401,
         Code.ACCESS_DENIED: 403,

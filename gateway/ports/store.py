@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from gateway.model.mark import Mark, Scope
+from gateway.model.mark import Era, Mark, Scope
 from gateway.model.operation import Operation
 from gateway.model.problem import Problem
 from gateway.model.reply import ReadReply, WriteReply
@@ -63,9 +63,10 @@ class WriteFence:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The write took effect."""
+    """The write took effect. `earlier`: it was an earlier attempt of the same request that did."""
 
     reply: WriteReply
+    earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +169,31 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Close every connection, file and thread."""
+        ...
+
+
+@runtime_checkable
+class FindsOut(Protocol):
+    """A store that can be asked later how a write ended whose answer was lost."""
+
+    async def find_out(self, operation: Operation, fence: WriteFence, age_s: float) -> WriteResult:
+        """Tell how a write ended, `age_s` after its answer was lost.
+
+        `Written` and `NotWritten` are certain and stay true; `MaybeWritten`: not known yet.
+        """
+        ...
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A store that keeps clients' keys with what was written under them."""
+
+    async def recall(
+        self, operation: Operation, scope: Scope, era: Era | None
+    ) -> WriteResult | None:
+        """What an earlier attempt at the same request came to; None when it knows of none.
+
+        Asked when the fence refuses a request with a key: a retry of what was applied is told so.
+        `Written` is what was answered then; `NotWritten`: the key was used for another request.
+        """
         ...

@@ -25,6 +25,7 @@ from gateway.model.event import (
     Lapsed,
     LoopLagged,
     OutcomeLost,
+    OutcomeSettled,
     Raised,
     RegistryCalled,
     RegistryRegressed,
@@ -32,6 +33,7 @@ from gateway.model.event import (
     Reloaded,
     ReloadFailed,
     RequestFinished,
+    Retried,
     TicketsOpen,
     UpstreamCalled,
 )
@@ -85,6 +87,15 @@ class Log:
                 self._log.warning(
                     "outcome_unknown", store=store, scope=scope, request_id=request_id
                 )
+            case OutcomeSettled(store, scope, request_id, outcome, seconds):
+                self._log.warning(
+                    "outcome_settled",
+                    store=store,
+                    scope=scope,
+                    request_id=request_id,
+                    outcome=outcome,
+                    seconds=round(seconds, 3),
+                )
             case DuplicateFound(scope, mark):
                 hint = "the issuer of tokens gave one number to two holders"
                 self._log.error("token_duplicate", scope=scope, mark=_mark(mark), hint=hint)
@@ -116,7 +127,7 @@ class Log:
                 self._log.error("reload_failed", part=part, error=redacted(error), hint=hint)
             case RegistryCalled(op, seconds, ok):
                 self._registry_called(op, seconds, ok)
-            case Rejected() | TicketsOpen() | UpstreamCalled() | LoopLagged():
+            case Rejected() | Retried() | TicketsOpen() | UpstreamCalled() | LoopLagged():
                 pass
             case _:
                 assert_never(event)

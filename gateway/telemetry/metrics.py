@@ -31,6 +31,7 @@ from gateway.model.event import (
     Lapsed,
     LoopLagged,
     OutcomeLost,
+    OutcomeSettled,
     Raised,
     RegistryCalled,
     RegistryRegressed,
@@ -38,6 +39,7 @@ from gateway.model.event import (
     Reloaded,
     ReloadFailed,
     RequestFinished,
+    Retried,
     TicketsOpen,
     UpstreamCalled,
 )
@@ -61,6 +63,14 @@ _COUNTERS: Final = {
     ),
     "fencegate_raises_total": ("Marks raised.", ("store",)),
     "fencegate_outcome_unknown_total": ("Mutations whose outcome is unknown.", ("store",)),
+    "fencegate_outcome_settled_total": (
+        "Mutations answered as unknown of which it was found out later how they ended.",
+        ("store", "outcome"),
+    ),
+    "fencegate_retries_total": (
+        "Retries recognised by their key; answer is replayed, applied, refused or unknown.",
+        ("store", "answer"),
+    ),
     "fencegate_registry_ops_total": ("Registry operations, failed ones included.", ("op",)),
     "fencegate_registry_failures_total": ("Registry operations without an answer.", ("op",)),
     "fencegate_registry_regressed_total": ("Marks that the registry had forgotten.", ()),
@@ -165,6 +175,8 @@ class Metrics:
             multiprocess_mode="livesum",
         )
         self._unknown = _Counters("fencegate_outcome_unknown_total", registry)
+        self._settled = _Counters("fencegate_outcome_settled_total", registry)
+        self._retries = _Counters("fencegate_retries_total", registry)
         self._registry_ops = _Counters("fencegate_registry_ops_total", registry)
         self._registry_failures = _Counters("fencegate_registry_failures_total", registry)
         self._registry_seconds = _Histograms("fencegate_registry_seconds", registry)
@@ -191,6 +203,10 @@ class Metrics:
             self._rejections.at(store, Problem(code, "").reason)
         self._tickets.labels(store)
         self._upstream_seconds.at(store)
+        for outcome in ("applied", "refused"):
+            self._settled.at(store, outcome)
+        for answer in ("replayed", "applied", "refused", "unknown"):
+            self._retries.at(store, answer)
         for counter in (self._raises, self._unknown, self._after_lapse):
             counter.at(store)
 
@@ -219,6 +235,10 @@ class Metrics:
                 self._lag.at().observe(seconds)
             case OutcomeLost(store):
                 self._unknown.at(store).inc()
+            case OutcomeSettled(store, _, _, outcome):
+                self._settled.at(store, outcome).inc()
+            case Retried(store, answer):
+                self._retries.at(store, answer).inc()
             case DuplicateFound():
                 self._duplicates.at().inc()
             case RegistryRegressed():

@@ -9,10 +9,18 @@ import asyncio
 import dataclasses
 import threading
 
-from gateway.model.mark import Scope
+from gateway.model.mark import Era, Scope
 from gateway.model.problem import Code, Problem
 from gateway.model.token import Holder
-from gateway.ports.store import BehindRegistry, FencedByStore, NotWritten, Written
+from gateway.ports.store import (
+    BehindRegistry,
+    FencedByStore,
+    FindsOut,
+    NotWritten,
+    Recalls,
+    WriteResult,
+    Written,
+)
 from gateway.testing.rows_subject import Client, RowsHarness, client, mark
 
 
@@ -191,3 +199,54 @@ async def check_refused_is_forgotten(harness: RowsHarness) -> None:
     refused = await worker.post("/jobs", {"id": 1}, idempotency_key="k")
     assert refused.status == 400
     assert (await worker.post("/jobs", {"id": 1, "name": "a"}, idempotency_key="k")).status == 201
+
+
+async def check_key_of_another_request(harness: RowsHarness) -> None:
+    """A key that was used for other content is refused by every replica, and nothing is done."""
+    first = await client(harness)
+    second = dataclasses.replace(first, store=await harness.open())
+    applied = await first.post("/plain", {"a": "x"}, idempotency_key="k")
+    assert isinstance(applied.result, Written)
+    assert not applied.result.earlier
+    for worker in (first, second):
+        other = await worker.post("/plain", {"a": "y"}, idempotency_key="k")
+        assert (other.status, other.code) == (422, "idempotency_key_reused")
+        again = await worker.post("/plain", {"a": "x"}, idempotency_key="k")
+        assert again.result == dataclasses.replace(applied.result, earlier=True)
+    assert await harness.fetch("SELECT a FROM plain") == [("x",)]
+
+
+async def check_recalled(harness: RowsHarness) -> None:
+    """What stands under a key is told to a retry that the fence refuses; nothing else is."""
+    worker = await client(harness)
+    applied = await worker.post("/plain", {"a": "x"}, idempotency_key="k")
+    store = await harness.open()
+    assert isinstance(store, Recalls)
+    assert isinstance(applied.result, Written)
+    era = worker.mark.era
+
+    async def recalled(body: object, key: str, at: Era | None = era) -> WriteResult | None:
+        operation = await worker.operation("POST", "/plain", body, idempotency_key=key)
+        return await store.recall(operation, worker.scope, at)
+
+    assert await recalled({"a": "x"}, "k") == dataclasses.replace(applied.result, earlier=True)
+    other = await recalled({"a": "y"}, "k")
+    assert isinstance(other, NotWritten)
+    assert other.problem.status == 422
+    assert await recalled({"a": "x"}, "unused") is None
+    assert await recalled({"a": "x"}, "k", Era(2)) is None
+
+
+async def check_found_out(harness: RowsHarness) -> None:
+    """A write that is found not to have happened never happens; one that did is told as it was."""
+    worker = await client(harness)
+    assert isinstance(worker.store, FindsOut)
+    body = {"id": 1, "name": "a"}
+    operation = await worker.operation("POST", "/jobs", body)
+    early = await worker.store.find_out(operation, worker.fence("w1"), 0.0)
+    assert isinstance(early, NotWritten)
+    late = await worker.post("/jobs", body, write_id="w1")
+    assert isinstance(late.result, NotWritten), "a write landed that was said to be lost"
+    assert await harness.fetch("SELECT id FROM jobs") == []
+    applied = await worker.post("/jobs", body, write_id="w2")
+    assert await worker.store.find_out(operation, worker.fence("w2"), 0.0) == applied.result

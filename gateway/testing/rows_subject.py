@@ -18,11 +18,13 @@ from uuid import uuid4
 from gateway.dialects.rows.dialect import RowsDialect
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Era, Mark, Scope
+from gateway.model.operation import Operation
 from gateway.model.outcome import Applied, Outcome, ReadFailed, ReadOk, Refused, Unknown
 from gateway.model.problem import Code, Problem
 from gateway.model.version import NotLooked
+from gateway.model.write_id import request_name, write_id_of
 from gateway.policy.document import TableSettings
-from gateway.ports.dialect import RawRequest, Reply
+from gateway.ports.dialect import Parsed, RawRequest, Reply
 from gateway.ports.store import (
     BehindRegistry,
     FencedByStore,
@@ -200,18 +202,33 @@ class Client:
             outcome = ReadOk(read.reply) if isinstance(read, ReadDone) else ReadFailed(read.problem)
             refused = read.problem if isinstance(read, ReadRefused) else None
             return Answer(dialect.render(request, parsed, outcome), problem=refused)
-        fence = WriteFence(
+        operation = parsed.operation
+        new_id = write_id_of(request_name(operation, self.scope), uuid4().hex)
+        fence = self.fence(write_id or new_id, previous)
+        result = await self.store.write(operation, parsed.body, fence)
+        outcome = _outcome(result)
+        refused = outcome.problem if isinstance(outcome, Refused | Unknown) else None
+        return Answer(dialect.render(request, parsed, outcome), result, refused)
+
+    def fence(self, write_id: str, previous: str | None = None) -> WriteFence:
+        """What the engine would hand to the store with a write."""
+        return WriteFence(
             scope=self.scope,
             mark=self.mark,
-            write_id=write_id or uuid4().hex,
+            write_id=write_id,
             looked=NotLooked(),
             gate=self.gate,
             previous_write_id=previous,
         )
-        result = await self.store.write(parsed.operation, parsed.body, fence)
-        outcome = _outcome(result)
-        refused = outcome.problem if isinstance(outcome, Refused | Unknown) else None
-        return Answer(dialect.render(request, parsed, outcome), result, refused)
+
+    async def operation(
+        self, method: str, target: str, body: object = None, **fields: str
+    ) -> Operation:
+        """What the dialect makes of a request, for what is asked about it afterwards."""
+        dialect = RowsDialect("db", MOUNT, self.store.catalogue, keys=None)
+        parsed = await dialect.parse(self._request(method, target, body, fields))
+        assert isinstance(parsed, Parsed)
+        return parsed.operation
 
     def _request(
         self, method: str, target: str, body: object, fields: Mapping[str, str]

@@ -11,18 +11,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.engine.refusals import key_reused
 from gateway.model.conditions import Conditions
 from gateway.model.mark import Mark
 from gateway.model.object_action import PutObject
 from gateway.model.problem import Problem
 from gateway.model.reply import ObjectDeleted, ObjectPut
+from gateway.model.write_id import Kin, kin, name_in
 from gateway.ports.store import NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.files.answers import no_such_object
 from gateway.stores.files.blobs import Address, Blobs, Placed
 from gateway.stores.files.faults import sqlite_code
 from gateway.stores.files.index import Entry, Index
 from gateway.stores.files.preconditions import write_refusal
-from gateway.stores.files.record import Record, new_record
+from gateway.stores.files.record import Record, earlier_attempt, new_record
 from gateway.stores.files.scope_locks import standing
 
 _NOTHING_WRITTEN: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
@@ -120,12 +122,16 @@ class Replacement(IndexChange):
 
     def prepare(self) -> WriteResult | None:
         """Check, and point the key to the new file."""
-        index, previous = self.shelf.index, self.terms.fence.previous_write_id
+        index = self.shelf.index
         index.begin()
         before = self.before = index.current(*self.address)
-        if before is not None and previous is not None and before.record.write_id == previous:
+        related = earlier_attempt(None if before is None else before.record, self.terms.fence)
+        if related is Kin.REUSED:
+            return NotWritten(key_reused())
+        if before is not None and related is Kin.EARLIER:
             index.flush()
-            return Written(ObjectPut(before.record.etag, created=before.record.created))
+            reply = ObjectPut(before.record.etag, created=before.record.created)
+            return Written(reply, earlier=True)
         refused = self.terms.refusal(self.address, before)
         if refused is not None:
             return refused
@@ -156,10 +162,11 @@ class Removal(IndexChange):
         index, fence = self.shelf.index, self.terms.fence
         index.begin()
         before = self.before = index.current(*self.address)
-        previous = fence.previous_write_id
-        if previous is not None and index.removed_by(*self.address) == previous:
+        previous, removed = fence.previous_write_id, index.removed_by(*self.address)
+        same = before is None and kin(removed, name_in(fence.write_id)) is Kin.EARLIER
+        if same or (previous is not None and removed == previous):
             index.flush()
-            return Written(ObjectDeleted())
+            return Written(ObjectDeleted(), earlier=True)
         refused = self.terms.refusal(self.address, before)
         if refused is None and before is not None:
             index.remove(*self.address, before, fence.write_id)

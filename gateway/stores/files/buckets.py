@@ -39,6 +39,7 @@ from gateway.stores.files.incoming import Upload, receive
 from gateway.stores.files.index import Index
 from gateway.stores.files.listing import page, query_of
 from gateway.stores.files.locked_store import LockedStore
+from gateway.stores.files.record import Record
 
 MAX_KEY_BYTES: Final = 1024
 _TRIES: Final = 16
@@ -181,6 +182,13 @@ class BucketStore(LockedStore):
                 await self._threads.run(self._index.checkpoint)
         finally:
             self._checkpoint = None
+
+    def _version(self, action: PutObject) -> Record | None:
+        entry = self._index.find(*self._address(action.bucket, action.key))
+        if entry is None:
+            return None
+        self._index.flush()
+        return entry.record
 
     # --- reads ----------------------------------------------------------------------------------
     async def _read(self, operation: Operation) -> ReadResult:

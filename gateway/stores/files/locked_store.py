@@ -7,25 +7,32 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Final
 
-from gateway.model.mark import Mark, Scope
+from gateway.engine.refusals import key_reused
+from gateway.model.mark import Era, Mark, Scope
+from gateway.model.object_action import PutObject
 from gateway.model.operation import Operation
 from gateway.model.problem import Code, Problem
+from gateway.model.reply import ObjectPut
 from gateway.model.version import NotLooked
+from gateway.model.write_id import Kin, kin, request_name
 from gateway.ports.body import Body, BodyError
 from gateway.ports.store import (
     Capabilities,
+    MaybeWritten,
     NotWritten,
     ProbeFailed,
     ReadRefused,
     ReadResult,
     WriteFence,
     WriteResult,
+    Written,
 )
 from gateway.stores.files.changes import DISK_ERRORS
 from gateway.stores.files.durable import make_directories, sync_directory
 from gateway.stores.files.faults import Refusal, busy, disk_problem
 from gateway.stores.files.flocks import FileLock, acquire
 from gateway.stores.files.incoming import Incoming
+from gateway.stores.files.record import Record
 from gateway.stores.files.scope_locks import ScopeLocks
 from gateway.stores.files.threads import DiskThreads
 
@@ -78,6 +85,41 @@ class LockedStore(ABC):
         except DISK_ERRORS as error:
             return NotWritten(disk_problem(error, self.name))
 
+    async def find_out(self, operation: Operation, fence: WriteFence, age_s: float) -> WriteResult:
+        """See `FindsOut`: what stands there tells its write; what is gone tells nothing."""
+        del age_s
+        record = await self._standing(operation)
+        if record is not None and record.write_id == fence.write_id:
+            return Written(ObjectPut(record.etag, created=record.created))
+        text = f"store {self.name!r} cannot tell how the write ended"
+        return MaybeWritten(Problem(Code.OUTCOME_UNKNOWN, text))
+
+    async def recall(
+        self, operation: Operation, scope: Scope, era: Era | None
+    ) -> WriteResult | None:
+        """See `Recalls`."""
+        name, record = request_name(operation, scope), await self._standing(operation)
+        if name is None or record is None or record.era != era:
+            return None
+        match kin(record.write_id, name):
+            case Kin.NONE:
+                return None
+            case Kin.REUSED:
+                return NotWritten(key_reused())
+            case Kin.EARLIER:
+                return Written(ObjectPut(record.etag, created=record.created), earlier=True)
+
+    async def _standing(self, operation: Operation) -> Record | None:
+        """The version that an upload's target holds, durably; None when that cannot be told."""
+        action = operation.action
+        if not isinstance(action, PutObject):
+            return None
+        try:
+            await self._ready()
+            return await self._threads.run(self._version, action)
+        except (Refusal, *DISK_ERRORS):
+            return None
+
     async def read(self, operation: Operation) -> ReadResult:
         """See `Store.read`."""
         try:
@@ -127,6 +169,10 @@ class LockedStore(ABC):
     @abstractmethod
     async def _read(self, operation: Operation) -> ReadResult:
         """Answer a read. Raises `Refusal`, OSError, sqlite3.Error."""
+
+    @abstractmethod
+    def _version(self, action: PutObject) -> Record | None:
+        """The version that is there, made durable, in a thread. Raises `Refusal`, OSError."""
 
     @abstractmethod
     def _open(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gateway.model.object_action import Fields, PutObject
 from gateway.model.reply import ObjectMeta
+from gateway.model.write_id import Kin, kin, name_in
 from gateway.ports.store import WriteFence
 
 
@@ -56,6 +57,13 @@ def new_record(
         write_id=fence.write_id,
         created=created,
     )
+
+
+def earlier_attempt(record: Record | None, fence: WriteFence) -> Kin:
+    """Whether a version was written by an earlier attempt at the same request."""
+    if record is None or record.era != fence.mark.era:
+        return Kin.NONE
+    return kin(record.write_id, name_in(fence.write_id), fence.previous_write_id)
 
 
 def foreign_record(found: os.stat_result) -> Record:

@@ -107,6 +107,13 @@ class TreeStore(LockedStore):
             ended = await stage(change, fence, self._threads, self.name)
             return ended or await settle(change, self._threads, self.name)
 
+    def _version(self, action: PutObject) -> Record | None:
+        place = place_of(action.key)
+        record = self._tree.current(place)
+        if record is not None:
+            self._tree.directories.sync(place)
+        return record
+
     # --- reads ----------------------------------------------------------------------------------
     async def _read(self, operation: Operation) -> ReadResult:
         match operation.action:

@@ -7,15 +7,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.engine.refusals import key_reused
 from gateway.model.conditions import Conditions
 from gateway.model.mark import Mark
 from gateway.model.object_action import PutObject
 from gateway.model.reply import ObjectDeleted, ObjectPut
+from gateway.model.write_id import Kin, kin, name_in
 from gateway.ports.store import NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.files.faults import Refusal
 from gateway.stores.files.incoming import Upload
 from gateway.stores.files.preconditions import no_match_on_absent, write_refusal
-from gateway.stores.files.record import Record, belongs, foreign_record, new_record
+from gateway.stores.files.record import (
+    Record,
+    belongs,
+    earlier_attempt,
+    foreign_record,
+    new_record,
+)
 from gateway.stores.files.resource_locks import Removals
 from gateway.stores.files.scope_locks import standing
 from gateway.stores.files.sidecars import Sidecars
@@ -60,10 +68,12 @@ class Replacement:
     def prepare(self) -> WriteResult | None:
         """Check, then write the sidecar and make the directories."""
         before = self._before = self.tree.current(self.place)
-        replayed = before is not None and before.write_id == self.fence.previous_write_id
-        if before is not None and replayed and before.write_id is not None:
+        related = earlier_attempt(before, self.fence)
+        if related is Kin.REUSED:
+            return NotWritten(key_reused())
+        if before is not None and related is Kin.EARLIER:
             self.tree.directories.sync(self.place)
-            return Written(ObjectPut(before.etag, created=before.created))
+            return Written(ObjectPut(before.etag, created=before.created), earlier=True)
         refused = standing(self.stored, self.fence.mark)
         if refused is not None:
             return refused
@@ -129,9 +139,11 @@ class Removal:
         with suppress(Refusal):  # a directory, or a file in the way: there is no such object
             self._before = self.tree.current(self.place)
         before, previous = self._before, self.fence.previous_write_id
-        if previous is not None and self.removals.write_id(self.place.digest) == previous:
+        removed = self.removals.write_id(self.place.digest)
+        same = before is None and kin(removed, name_in(self.fence.write_id)) is Kin.EARLIER
+        if same or (previous is not None and removed == previous):
             self.tree.directories.sync(self.place)
-            return Written(ObjectDeleted())
+            return Written(ObjectDeleted(), earlier=True)
         refused = standing(self.stored, self.fence.mark)
         if refused is not None:
             return refused

@@ -12,12 +12,14 @@ from typing import Any
 
 from gateway.dialects.rows import problems
 from gateway.dialects.rows.etags import ANY, etag_of, judge_read
+from gateway.engine.refusals import key_reused
 from gateway.model.conditions import Conditions
 from gateway.model.mark import Era, Mark
 from gateway.model.problem import Problem
 from gateway.model.reply import NotModified, Rows
 from gateway.model.row_action import InsertRow, RowWrite, SelectRows
 from gateway.model.token import Holder
+from gateway.model.write_id import name_in
 from gateway.ports.store import (
     BehindRegistry,
     FencedByStore,
@@ -34,12 +36,16 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the client asked for, as far as its answer depends on it."""
+    """What the client asked for, as far as its answer depends on it.
+
+    `content` is that of the request's name, where the client gave it a key.
+    """
 
     action: RowWrite
     conditions: Conditions
     mark: Mark
     probes_only: bool = False
+    content: str | None = None
 
 
 def mark_of(record: Record) -> Mark | None:
@@ -58,8 +64,7 @@ def mark_of(record: Record) -> Mark | None:
 def judge_write(record: Record, asked: Asked) -> WriteResult:
     """Turn the answer of a write's statement into its result."""
     if record.get("prior_rows") is not None:
-        prior = (record["prior_rows"], record["prior_body"], record["prior_etag"])
-        return Written(rows_reply(asked.action, *prior))
+        return judge_prior(record, asked.action, asked.content)
     if not record["ok"]:
         return judge_fence(mark_of(record), asked.mark)
     count = record["rows"]
@@ -70,6 +75,15 @@ def judge_write(record: Record, asked: Asked) -> WriteResult:
     if asked.action.single and count != 1:
         return NotWritten(problems.not_one_row(count))
     return Written(rows_reply(asked.action, count, record["body"], record["etag"]))
+
+
+def judge_prior(record: Record, action: RowWrite, content: str | None) -> WriteResult:
+    """An earlier attempt's answer; refused when the key was used for another request."""
+    before = name_in(record["prior_id"])
+    if before is not None and before.content != content:
+        return NotWritten(key_reused())
+    prior = (record["prior_rows"], record["prior_body"], record["prior_etag"])
+    return Written(rows_reply(action, *prior), earlier=True)
 
 
 def judge_fence(store: Mark | None, ours: Mark) -> WriteResult:

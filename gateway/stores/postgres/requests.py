@@ -25,6 +25,10 @@ KEEP_VOID_S: Final = 7 * 86_400
 
 _PAUSE_S: Final = 0.1
 _SETTLE: Final = "SELECT rows, body, etag FROM fencegate.settle({write_id})"
+_RECALL: Final = (
+    "SELECT rows AS prior_rows, body AS prior_body, etag AS prior_etag, write_id AS prior_id "
+    "FROM fencegate.request WHERE retry = {retry}"
+)
 _PRUNE: Final = (
     "SELECT fencegate.prune(make_interval(secs => {keep}), make_interval(secs => {void}), "
     "{limit}::integer) AS rows"
@@ -78,6 +82,20 @@ class Requests:
                     await asyncio.sleep(_PAUSE_S)
         except TimeoutError:
             raise NotFoundOut(write_id) from None
+
+    async def recall(self, retry: str) -> Mapping[str, Any] | None:
+        """What was written under a client's key, as a write's statement tells it, if anything."""
+        arguments = Arguments()
+        statement = arguments.statement(compose(_RECALL, retry=arguments.text(retry)))
+        try:
+            rows = await self._lanes.run(statement, deadline_s=self._deadline_s)
+        except (Unreachable, LanesBusy):
+            return None
+        except Exception as error:
+            if not is_driver_error(error):
+                raise
+            return None
+        return rows[0] if rows else None
 
     def count_write(self) -> None:
         """Count a write; every so often, forget old ones in the background."""

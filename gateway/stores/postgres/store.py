@@ -11,11 +11,12 @@ from typing import Any, Final, Protocol
 
 from gateway.dialects.rows import problems
 from gateway.model.catalogue import Catalogue
-from gateway.model.mark import Mark, Scope
+from gateway.model.mark import Era, Mark, Scope
 from gateway.model.operation import Operation
 from gateway.model.problem import Problem
 from gateway.model.row_action import SelectRows
 from gateway.model.version import Look, NotLooked
+from gateway.model.write_id import request_name
 from gateway.ports.body import Body
 from gateway.ports.store import (
     Capabilities,
@@ -27,7 +28,7 @@ from gateway.ports.store import (
     WriteResult,
 )
 from gateway.stores.postgres import probe, schema
-from gateway.stores.postgres.answers import judge_read_rows, mark_of
+from gateway.stores.postgres.answers import judge_prior, judge_read_rows, mark_of
 from gateway.stores.postgres.bulkhead import Bulkhead
 from gateway.stores.postgres.catalogue import CatalogueError
 from gateway.stores.postgres.connection import Target, open_connection, session_settings
@@ -46,7 +47,7 @@ from gateway.stores.postgres.reads import build_read
 from gateway.stores.postgres.requests import Requests
 from gateway.stores.postgres.sql import Arguments, Statement, compose
 from gateway.stores.postgres.tables import Tables
-from gateway.stores.postgres.writer import Writer
+from gateway.stores.postgres.writer import Writer, row_write
 
 RAISE_CONNECTIONS: Final = 2
 KEEPER_CONNECTIONS: Final = 1
@@ -151,6 +152,21 @@ class PostgresStore:
         returned. An answer that is lost is found out in the database.
         """
         return await self._writer.write(operation, fence)
+
+    async def find_out(self, operation: Operation, fence: WriteFence, age_s: float) -> WriteResult:
+        """See `FindsOut`: the write's id is claimed, so that what is found stays true."""
+        del age_s
+        return await self._writer.find_out(row_write(operation), fence.write_id)
+
+    async def recall(
+        self, operation: Operation, scope: Scope, era: Era | None
+    ) -> WriteResult | None:
+        """See `Recalls`."""
+        name = request_name(operation, scope)
+        if name is None or era is None:
+            return None
+        record = await self._requests.recall(f"{era}.{name.digest}")
+        return None if record is None else judge_prior(record, row_write(operation), name.content)
 
     async def read(self, operation: Operation) -> ReadResult:
         """Answer a read from a read-only connection, in one statement."""

@@ -7,12 +7,14 @@ it by its statement time-out, and when the answer is lost the database is asked.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 from gateway.dialects.rows import problems
 from gateway.model.operation import Operation
 from gateway.model.problem import Code, Problem
 from gateway.model.row_action import DeleteRows, InsertRow, RowWrite, UpdateRows
+from gateway.model.write_id import request_name
 from gateway.ports.store import MaybeWritten, NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.postgres.answers import Asked, judge_write, rows_reply
 from gateway.stores.postgres.bulkhead import Bulkhead
@@ -91,7 +93,9 @@ class Writer:
         """Carry a write out. Cancelling it before it was sent stops it, afterwards it goes on."""
         action = row_write(operation)
         if fence.previous_write_id is not None:
-            earlier = await self._find_out(action, fence.previous_write_id)
+            earlier = await self.find_out(action, fence.previous_write_id)
+            if isinstance(earlier, Written):
+                return replace(earlier, earlier=True)
             if not isinstance(earlier, NotWritten):
                 return earlier
         try:
@@ -123,7 +127,7 @@ class Writer:
             return ended
         if not attempt.gate.passed:  # an idle connection had died: nothing was sent
             return NotWritten(problems.busy("the connection to the database was lost; try again"))
-        return await self._find_out(attempt.action, fence.write_id)
+        return await self.find_out(attempt.action, fence.write_id)
 
     async def _try(self, lane: Lane, attempt: _Attempt) -> WriteResult | None:
         """Send until it is certain how it ended. None: the connection was lost."""
@@ -157,7 +161,8 @@ class Writer:
                     break
         return NotWritten(problem)
 
-    async def _find_out(self, action: RowWrite, write_id: str) -> WriteResult:
+    async def find_out(self, action: RowWrite, write_id: str) -> WriteResult:
+        """How a write ended, from the database; what has not committed by now never will."""
         try:
             ended = await self._requests.settle(write_id)
         except NotFoundOut:
@@ -183,9 +188,9 @@ class _Attempt:
         self.gate = _GateOnce(fence)
         self._tables = tables
         self._operation = operation
-        self._context = WriteContext(
-            fence.scope, fence.mark, fence.write_id, retry_digest(operation, fence.scope)
-        )
+        self._name = request_name(operation, fence.scope)
+        retry = retry_digest(self._name, fence.mark.era)
+        self._context = WriteContext(fence.scope, fence.mark, fence.write_id, retry)
 
     def build(self) -> WriteStatement | Problem:
         """The statement, by the tables as they are known now."""
@@ -205,7 +210,9 @@ class _Attempt:
 
     def asked(self, built: WriteStatement) -> Asked:
         """What the answer is judged by."""
-        return Asked(self.action, self._operation.conditions, self._context.mark, built.probes_only)
+        content = None if self._name is None else self._name.content
+        conditions, mark = self._operation.conditions, self._context.mark
+        return Asked(self.action, conditions, mark, built.probes_only, content)
 
 
 async def _outlast(task: asyncio.Task[WriteResult]) -> WriteResult:

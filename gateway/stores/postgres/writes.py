@@ -7,16 +7,14 @@ row is touched (PostgreSQL manual, 7.8.3 and 38.7).
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from gateway.dialects.rows.etags import ANY
 from gateway.model.conditions import Conditions
-from gateway.model.mark import Mark, Scope
-from gateway.model.operation import Operation
+from gateway.model.mark import Era, Mark, Scope
 from gateway.model.row_action import DeleteRows, InsertRow, Member, RowWrite, UpdateRows
+from gateway.model.write_id import RequestName
 from gateway.stores.postgres.catalogue import Shape
 from gateway.stores.postgres.predicates import all_of, column_of, conditions_sql, filters_sql
 from gateway.stores.postgres.sql import NOTHING, Arguments, Sql, Statement, compose, join
@@ -37,10 +35,12 @@ _RECORD: Final = (
     "CASE WHEN octet_length(s.body) <= {kept} THEN s.body END, s.etag FROM s WHERE s.rows > 0)"
 )
 _PRIOR: Final = (
-    ", p AS MATERIALIZED (SELECT r.rows, r.body, r.etag FROM fencegate.request AS r "
-    "WHERE r.retry = {retry})"
+    ", p AS MATERIALIZED (SELECT r.rows, r.body, r.etag, r.write_id "
+    "FROM fencegate.request AS r WHERE r.retry = {retry})"
 )
-_PRIOR_COLUMNS: Final = Sql(", p.rows AS prior_rows, p.body AS prior_body, p.etag AS prior_etag")
+_PRIOR_COLUMNS: Final = Sql(
+    ", p.rows AS prior_rows, p.body AS prior_body, p.etag AS prior_etag, p.write_id AS prior_id"
+)
 _PRIOR_JOIN: Final = Sql(" LEFT JOIN p ON true")
 _ADMITTED: Final = Sql("(SELECT f.ok FROM f)")
 _NOT_YET: Final = Sql("NOT EXISTS (SELECT FROM p)")
@@ -65,19 +65,9 @@ class WriteStatement:
     probes_only: bool = False
 
 
-def retry_digest(operation: Operation, scope: Scope) -> str | None:
-    """Make one text of what all attempts at a request share; None when the client sent no id."""
-    if operation.retry_key is None:
-        return None
-    parts = [
-        scope,
-        operation.token,
-        operation.holder,
-        operation.resource.path,
-        operation.method,
-        operation.retry_key,
-    ]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+def retry_digest(name: RequestName | None, era: Era) -> str | None:
+    """What all attempts at one request share; a reset makes the tokens start afresh."""
+    return None if name is None else f"{era}.{name.digest}"
 
 
 def build_write(

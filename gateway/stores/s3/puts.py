@@ -16,6 +16,7 @@ from typing import Final, assert_never
 
 from gateway.dialects.s3.sigv4 import UNSIGNED_PAYLOAD
 from gateway.engine.holdback import HoldBack, Replayed, spool_whole
+from gateway.engine.refusals import key_reused
 from gateway.machines.condition import (
     NO_GUARD,
     Cause,
@@ -32,6 +33,7 @@ from gateway.model.object_action import PutObject
 from gateway.model.problem import Code, Problem
 from gateway.model.reply import ObjectPut
 from gateway.model.version import Absent, Look, Present
+from gateway.model.write_id import Kin, kin, name_in
 from gateway.ports.body import Body
 from gateway.ports.store import MaybeWritten, NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.s3 import answers
@@ -107,18 +109,25 @@ def _hold(site: Site, body: Body) -> HoldBack:
 
 async def _by_earlier_attempt(
     site: Site, action: PutObject, body: Body, fence: WriteFence
-) -> Written | None:
+) -> WriteResult | None:
     """The object holds what an earlier attempt of the same request wrote: own lost answer."""
     looked = fence.looked
     if not isinstance(looked, Present) or looked.stamp is None:
         return None
-    if looked.stamp.write_id != fence.previous_write_id:
+    if looked.stamp.era != fence.mark.era:
         return None
+    match kin(looked.stamp.write_id, name_in(fence.write_id), fence.previous_write_id):
+        case Kin.NONE:
+            return None
+        case Kin.REUSED:
+            return NotWritten(key_reused())
+        case Kin.EARLIER:
+            pass
     if site.profile.keeps_half:
         now, size = await site.looker.measure(action.bucket, action.key, fence.scope)
         if now != looked or size != body.length:
             return None
-    return Written(ObjectPut(looked.etag))
+    return Written(ObjectPut(looked.etag), earlier=True)
 
 
 def _guard(site: Site, client: Conditions, looked: Look) -> Guard | Problem:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from gateway.dialects.s3.sigv4 import AccessKey
 from gateway.engine.holdback import HOLD_BACK_BYTES, SPOOL_BYTES
-from gateway.model.mark import Mark, Scope
+from gateway.model.mark import Era, Mark, Scope
 from gateway.model.object_action import (
     DeleteObject,
     GetObject,
@@ -37,7 +37,7 @@ from gateway.ports.store import (
     WriteFence,
     WriteResult,
 )
-from gateway.stores.s3 import answers
+from gateway.stores.s3 import answers, lost
 from gateway.stores.s3.deletes import delete_object
 from gateway.stores.s3.looks import Stamper
 from gateway.stores.s3.probe import check, probe_conditions, probe_plain
@@ -157,6 +157,16 @@ class S3Store:
                     return NotWritten(_not_ours(self.name))
         except BodyError as error:
             return NotWritten(error.problem)
+
+    async def find_out(self, operation: Operation, fence: WriteFence, age_s: float) -> WriteResult:
+        """See `FindsOut`: the stamp tells, or that nothing has changed after `settle_ms`."""
+        return await lost.find_out(self._site, operation, fence, age_s, self._settle_ms / 1000)
+
+    async def recall(
+        self, operation: Operation, scope: Scope, era: Era | None
+    ) -> WriteResult | None:
+        """See `Recalls`."""
+        return await lost.recall(self._site, operation, scope, era)
 
     async def read(self, operation: Operation) -> ReadResult:
         """Answer a read of objects, listings or buckets."""

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from gateway.dialects.rows.etags import etag_of, judge_read
-from gateway.dialects.rows.problems import RequestError, from_sqlstate, not_one_row
+from gateway.dialects.rows.problems import RequestError, busy, from_sqlstate, not_one_row
 from gateway.model.catalogue import Catalogue
-from gateway.model.mark import Mark, Scope
+from gateway.model.mark import Era, Mark, Scope
 from gateway.model.operation import Operation
-from gateway.model.problem import Problem
+from gateway.model.problem import Code, Problem
 from gateway.model.reply import NotModified, Rows
 from gateway.model.row_action import SelectRows
 from gateway.model.version import NotLooked
@@ -26,14 +26,17 @@ from gateway.ports.body import Body
 from gateway.ports.store import (
     Capabilities,
     CarryFailed,
+    MaybeWritten,
+    NotWritten,
     ProbeFailed,
     ReadDone,
     ReadRefused,
     ReadResult,
     WriteFence,
     WriteResult,
+    Written,
 )
-from gateway.stores.sqlite import sql
+from gateway.stores.sqlite import sql, witness
 from gateway.stores.sqlite.batch import Carried, NotCarried
 from gateway.stores.sqlite.connection import OLDEST_SQLITE, Connect, Database, NotWalError
 from gateway.stores.sqlite.errors import problem_of
@@ -41,7 +44,7 @@ from gateway.stores.sqlite.introspect import TableUnfit, read_catalogue
 from gateway.stores.sqlite.readers import Readers
 from gateway.stores.sqlite.result import Found, collect, shown_columns
 from gateway.stores.sqlite.schema import SchemaTooNewError, migrate
-from gateway.stores.sqlite.transaction import CarryJob, WriteJob, run_write
+from gateway.stores.sqlite.transaction import CarryJob, WriteJob, run_write, settle_write
 from gateway.stores.sqlite.writer import Writer
 
 CAPABILITIES: Final = Capabilities(
@@ -95,6 +98,33 @@ class SqliteStore:
         result = await self._writer.submit(WriteJob(operation, fence))
         assert not isinstance(result, Carried | NotCarried | Exception)
         return result
+
+    async def find_out(self, operation: Operation, fence: WriteFence, age_s: float) -> WriteResult:
+        """See `FindsOut`: the write's id stands in the database, or is taken there from now on."""
+        del operation, age_s
+        try:
+            found = await self._writer.call(
+                lambda connection: settle_write(connection, fence.write_id)
+            )
+        except sqlite3.Error as error:
+            text = f"the database cannot tell how the write ended: {problem_of(error).message}"
+            return MaybeWritten(Problem(Code.OUTCOME_UNKNOWN, text))
+        if found is not None:
+            return Written(found)
+        return NotWritten(busy("the database failed while it committed; nothing was changed"))
+
+    async def recall(
+        self, operation: Operation, scope: Scope, era: Era | None
+    ) -> WriteResult | None:
+        """See `Recalls`."""
+        if era is None:
+            return None
+        try:
+            return await self._readers.call(
+                lambda connection: witness.recall_key(connection, operation, scope, era)
+            )
+        except sqlite3.Error:
+            return None
 
     async def read(self, operation: Operation) -> ReadResult:
         """Answer a read from one snapshot."""

@@ -49,13 +49,26 @@ def run_write(connection: sqlite3.Connection, catalogue: Catalogue, job: WriteJo
     """Carry one mutation out, or say why not. Raises RequestError or sqlite3.Error to undo it."""
     earlier = witness.recall(connection, job.operation, job.fence)
     if earlier is not None:
-        return Written(earlier)
+        return earlier
     refused = witness.judge(connection, job.fence)
     if refused is not None:
         return refused
     reply = apply(connection, catalogue, job.operation)
     witness.record(connection, job.operation, job.fence, reply)
     return Written(reply)
+
+
+def settle_write(connection: sqlite3.Connection, write_id: str) -> Rows | None:
+    """Find out how a write ended, in a transaction of its own. Raises sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = witness.find_out(connection, write_id)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return found
 
 
 def apply(connection: sqlite3.Connection, catalogue: Catalogue, operation: Operation) -> Rows:

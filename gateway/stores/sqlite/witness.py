@@ -6,16 +6,24 @@ no other order of check and write is possible.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from typing import Final
 
+from gateway.engine.refusals import key_reused
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.operation import Operation
 from gateway.model.reply import Rows
 from gateway.model.token import Holder
-from gateway.ports.store import BehindRegistry, FencedByStore, WriteFence
+from gateway.model.write_id import RequestName, name_in, request_name
+from gateway.ports.store import (
+    BehindRegistry,
+    FencedByStore,
+    NotWritten,
+    WriteFence,
+    WriteResult,
+    Written,
+)
 
 MAX_REPLY_CHARS: Final = 262_144
 """A longer representation is not kept: the replay of its request then answers as minimal."""
@@ -29,8 +37,9 @@ _RAISE: Final = (
     " burnt = excluded.burnt, holder = excluded.holder"
 )
 _RECORD: Final = "INSERT INTO fencegate_request(write_id, retry, reply) VALUES (?, ?, ?)"
-_FIND_WRITE: Final = "SELECT reply FROM fencegate_request WHERE write_id = ?"
-_FIND_RETRY: Final = "SELECT reply FROM fencegate_request WHERE retry = ?"
+_FIND_WRITE: Final = "SELECT reply, write_id FROM fencegate_request WHERE write_id = ?"
+_FIND_RETRY: Final = "SELECT reply, write_id FROM fencegate_request WHERE retry = ?"
+_VOID: Final = "INSERT INTO fencegate_request(write_id, reply) VALUES (?, 'null')"
 _PRUNE: Final = "DELETE FROM fencegate_request WHERE seq <= ?"
 
 
@@ -64,14 +73,45 @@ def carry(connection: sqlite3.Connection, scope: Scope, mark: Mark) -> Mark | No
     return None
 
 
-def recall(connection: sqlite3.Connection, operation: Operation, fence: WriteFence) -> Rows | None:
-    """The reply of an earlier attempt of the same logical request, if one was written."""
-    found = None
+def recall(
+    connection: sqlite3.Connection, operation: Operation, fence: WriteFence
+) -> WriteResult | None:
+    """What an earlier attempt of the same logical request came to, if one was written."""
     if fence.previous_write_id is not None:
         found = connection.execute(_FIND_WRITE, (fence.previous_write_id,)).fetchone()
-    if found is None and operation.retry_key is not None:
-        found = connection.execute(_FIND_RETRY, (_retry_digest(operation, fence),)).fetchone()
-    return None if found is None else _reply_of(found[0])
+        reply = None if found is None else _reply_of(found[0])
+        if reply is not None:
+            return Written(reply, earlier=True)
+    return recall_key(connection, operation, fence.scope, fence.mark.era)
+
+
+def recall_key(
+    connection: sqlite3.Connection, operation: Operation, scope: Scope, era: Era
+) -> WriteResult | None:
+    """What was written under the client's own key; refused when that was another request."""
+    name = request_name(operation, scope)
+    if name is None:
+        return None
+    found = connection.execute(_FIND_RETRY, (_retry(name, era),)).fetchone()
+    if found is None:
+        return None
+    before = name_in(found[1])
+    if before is not None and before.content != name.content:
+        return NotWritten(key_reused())
+    reply = _reply_of(found[0])
+    return None if reply is None else Written(reply, earlier=True)
+
+
+def find_out(connection: sqlite3.Connection, write_id: str) -> Rows | None:
+    """How a write ended whose COMMIT gave no answer; what is not there never will be.
+
+    The id is taken, so that a log which is recovered later cannot bring that write back unseen.
+    """
+    found = connection.execute(_FIND_WRITE, (write_id,)).fetchone()
+    if found is not None:
+        return _reply_of(found[0])
+    connection.execute(_VOID, (write_id,))
+    return None
 
 
 def record(
@@ -80,26 +120,21 @@ def record(
     """Keep what was answered, so that a lost answer can be found and a retry recognised."""
     kept = None if reply.json is None or len(reply.json) > MAX_REPLY_CHARS else reply.json
     text = json.dumps([kept, reply.count, reply.etag, reply.inserted])
-    retry = None if operation.retry_key is None else _retry_digest(operation, fence)
+    name = request_name(operation, fence.scope)
+    retry = None if name is None else _retry(name, fence.mark.era)
     seq = connection.execute(_RECORD, (fence.write_id, retry, text)).lastrowid or 0
     if seq % _PRUNE_EVERY == 0:
         connection.execute(_PRUNE, (seq - MAX_REQUESTS,))
 
 
-def _reply_of(text: str) -> Rows:
-    body, count, etag, inserted = json.loads(text)
+def _reply_of(text: str) -> Rows | None:
+    kept = json.loads(text)
+    if kept is None:
+        return None  # void: it was found out that this write did not happen
+    body, count, etag, inserted = kept
     return Rows(json=body, count=count, etag=etag, inserted=inserted)
 
 
-def _retry_digest(operation: Operation, fence: WriteFence) -> str:
-    """What makes two requests the same one (decisions, "Replays")."""
-    parts = (
-        fence.scope,
-        fence.mark.era,
-        operation.token,
-        operation.holder,
-        operation.resource.path,
-        operation.method,
-        operation.retry_key,
-    )
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+def _retry(name: RequestName, era: Era) -> str:
+    """What all attempts at one request share; a reset makes the tokens start afresh."""
+    return f"{era}.{name.digest}"

@@ -21,6 +21,7 @@ from gateway.model.event import (
     Lapsed,
     LoopLagged,
     OutcomeLost,
+    OutcomeSettled,
     Raised,
     RegistryCalled,
     RegistryRegressed,
@@ -28,6 +29,7 @@ from gateway.model.event import (
     Reloaded,
     ReloadFailed,
     RequestFinished,
+    Retried,
     TicketsOpen,
     UpstreamCalled,
 )
@@ -48,6 +50,10 @@ EVENTS: dict[Event, str] = {
     Drained(S, 0.2, complete=False): "fencegate_drain_seconds_count",
     TicketsOpen("db", 1): 'fencegate_tickets_open{store="db"}',
     OutcomeLost("db", S, "r1"): 'fencegate_outcome_unknown_total{store="db"}',
+    OutcomeSettled("db", S, "r1", "applied", 2.0): (
+        'fencegate_outcome_settled_total{outcome="applied",store="db"}'
+    ),
+    Retried("db", "replayed"): 'fencegate_retries_total{answer="replayed",store="db"}',
     DuplicateFound(S, HIGH): "fencegate_token_duplicates_total",
     RegistryRegressed(S, HIGH, NO_MARK): "fencegate_registry_regressed_total",
     AnsweredAfterLapse("db"): 'fencegate_answered_after_lapse_total{store="db"}',

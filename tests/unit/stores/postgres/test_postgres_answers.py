@@ -134,10 +134,10 @@ def test_a_probe_for_conditions_counts_nothing() -> None:
 
 def test_an_earlier_attempts_answer_is_given_again() -> None:
     """What was applied stays applied, also when the fence has moved on since."""
-    prior = {"prior_rows": 2, "prior_body": "[1]", "prior_etag": "9"}
+    prior = {"prior_rows": 2, "prior_body": "[1]", "prior_etag": "9", "prior_id": "w1"}
     answer = record(ok=False, token=6, rows=0, **prior)
     result = judge_write(answer, Asked(UPDATE, NO_CONDITIONS, MARK))
-    assert result == Written(Rows("[1]", 2, etag='"9"'))
+    assert result == Written(Rows("[1]", 2, etag='"9"'), earlier=True)
     nothing = record(prior_rows=None, prior_body=None, prior_etag=None)
     assert judge_write(nothing, Asked(UPDATE, NO_CONDITIONS, MARK)) == Written(
         Rows("[{}]", 1, etag='"3"')
