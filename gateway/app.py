@@ -15,13 +15,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Protocol, TextIO, assert_never, cast
+from typing import Final, Protocol, assert_never, cast
 
 import uvloop
 
 from gateway.dialects.http import HttpDialect
 from gateway.dialects.rows.dialect import RowsDialect
 from gateway.dialects.s3.dialect import S3Dialect
+from gateway.edge.announcement import announce
 from gateway.edge.asgi import DataPlane
 from gateway.edge.asgi_types import App
 from gateway.edge.control import control_app
@@ -30,7 +31,7 @@ from gateway.edge.limits import EdgeLimits
 from gateway.edge.reloads import Reloads
 from gateway.edge.request_ids import RequestIds
 from gateway.edge.server import CannotListen, EdgeServer, Sockets, bound_address
-from gateway.edge.tls import ServerTls, UnusableCertificate
+from gateway.edge.tls import ServerTls, UnusableCertificate, listeners_tls
 from gateway.engine.fences import Fences, Timing
 from gateway.engine.pipeline import Pipeline
 from gateway.engine.readiness import Readiness
@@ -50,6 +51,7 @@ from gateway.policy.store_settings import (
     StoreSettings,
 )
 from gateway.ports.dialect import Dialect
+from gateway.ports.identity import TokenVerifier, UnusableKeys
 from gateway.ports.observer import Observer
 from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
@@ -90,6 +92,7 @@ _CANNOT_START: Final = (
     ProbeFailed,
     RegistryUnavailable,
     UnusableCertificate,
+    UnusableKeys,
 )
 
 
@@ -253,20 +256,22 @@ def _postgres_registry(policy: PolicySet) -> Registry:
 
 
 # --- fronts -------------------------------------------------------------------------------------
-def build_dialect(settings: StoreSettings, store: Store, policy: PolicySet) -> Dialect:
+def build_dialect(
+    settings: StoreSettings, store: Store, policy: PolicySet, tokens: TokenVerifier | None = None
+) -> Dialect:
     """The wire language of a store. A store that no key covers is open to everybody."""
     keys: Mapping[str, WorkerKey] | None = None
-    if policy.worker_keys(settings.name):
+    if policy.covered(settings.name):
         keys = {key.id: key.worker_key() for key in policy.keys}
     match settings:
         case FilesSettings(dialect="s3") | S3Settings():
             return S3Dialect(settings.name, keys, settings.region)
         case FilesSettings():
-            return HttpDialect(settings.name, settings.mount or "", keys)
+            return HttpDialect(settings.name, settings.mount or "", keys, tokens)
         case SqliteSettings() | PostgresSettings():
             mount, most = settings.mount or "", policy.limits.max_rows_body_bytes
             catalogue = cast(_HasTables, store).catalogue
-            return RowsDialect(settings.name, mount, catalogue, keys, most)
+            return RowsDialect(settings.name, mount, catalogue, keys, most, tokens)
         case _:
             assert_never(settings)
 
@@ -349,7 +354,8 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         stack.callback(sink.close)
         reloads = Reloads(observer)
         stack.enter_context(reloads.on_hangup())
-        tls = server_tls(policy, reloads)
+        tls = listeners_tls(policy, reloads)
+        tokens = await _token_verifier(policy, clock, observer, reloads, stack)
         registry = build_registry(policy, alone=place.alone)
         stack.push_async_callback(registry.aclose)
         for risk in await registry.probe():
@@ -369,7 +375,7 @@ async def _serve(policy: PolicySet, place: Place) -> None:
             reach=engine.decider.meets,
         )
         dialects = {
-            name: build_dialect(settings, stores[name], policy)
+            name: build_dialect(settings, stores[name], policy, tokens)
             for name, settings in policy.stores.items()
         }
         listeners, sockets = build_listeners(policy, dialects, engine, control, place)
@@ -379,21 +385,21 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         await _run(policy, listeners, sockets, engine, readiness, clock, observer, place, tls)
 
 
-def server_tls(policy: PolicySet, reloads: Reloads) -> ServerTls | None:
-    """What the listeners shake hands with, None for plain HTTP. Raises `UnusableCertificate`."""
-    tls = policy.tls
-    if tls.cert_file is None:
+async def _token_verifier(
+    policy: PolicySet,
+    clock: SystemClock,
+    observer: Observer,
+    reloads: Reloads,
+    stack: AsyncExitStack,
+) -> TokenVerifier | None:
+    if not policy.auth.issuers:
         return None
-    files = (tls.cert_file, tls.key_file, tls.client_ca_file)
-    cert, key, client_ca = (None if file is None else policy.data(file) for file in files)
-    assert cert is not None
-    server = ServerTls(cert, key, client_ca)
+    from gateway.identity.opening import open_identities
 
-    async def reload() -> None:
-        await asyncio.to_thread(server.reload)
-
-    reloads.add("tls", reload)
-    return server
+    identities = await open_identities(policy, clock, observer)
+    reloads.add("issuer_keys", identities.read)
+    stack.callback(asyncio.create_task(identities.keep_fresh(clock)).cancel)
+    return identities.verifier
 
 
 async def _open_stores(policy: PolicySet, stack: AsyncExitStack, place: Place) -> dict[str, Store]:
@@ -442,30 +448,6 @@ async def _run(
             announce(policy, listeners, sys.stdout)
 
     await server.run(on_started=started, on_stopping=leave, on_stopped=engine.fences.stop)
-
-
-def announce(policy: PolicySet, listeners: tuple[Listener, ...], out: TextIO) -> None:
-    """Say where what is served, and three requests to try."""
-    host, port = listeners[0].address
-    scheme = "http" if policy.tls.cert_file is None else "https"
-    base = f"{scheme}://{host}:{port}"
-    out.write(f"fencegate serves {base} (control API, /metrics)\n")
-    out.writelines(
-        f"  {store.name:<10} {store.dialect:<5} {base}{store.mount}\n" for store in policy.mounted()
-    )
-    for store, listener in zip(policy.listening(), listeners[1:], strict=True):
-        url = f"{scheme}://{listener.address[0]}:{listener.address[1]}"
-        out.write(f"  {store.name:<10} {store.dialect:<5} {url}\n")
-    files = next((s for s in policy.mounted() if isinstance(s, FilesSettings)), None)
-    if files is not None and not policy.worker_keys(files.name):
-        url = f"{base}{files.mount}/reports/eu/july.txt"
-        out.write(
-            "Try:\n"
-            f"  curl -i -X PUT -H 'X-Fence-Token: 2' -d new {url}   # 201: token 2 holds\n"
-            f"  curl -i -X PUT -H 'X-Fence-Token: 1' -d old {url}   # 412: token 1 is stale\n"
-            f"  curl -i -X PUT -d none {url}   # 428: no token\n"
-        )
-    out.flush()
 
 
 async def _migrate(policy: PolicySet, name: str) -> str:

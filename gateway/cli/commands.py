@@ -131,7 +131,7 @@ def check(policy: Policies = None, set_: Overrides = None) -> None:
         typer.echo(f"ok      {path}")
     for store in checked.stores.values():
         place = store.mount or str(store.listen)
-        access = "" if checked.worker_keys(store.name) else ", open: no key needed"
+        access = "" if checked.covered(store.name) else ", open: no key needed"
         typer.echo(f"store   {store.name}: {store.type}, {store.dialect} at {place}{access}")
     for rule in checked.rules:
         typer.echo(f"rule    {rule.match} -> {rule.scope or f'mode {rule.mode}'}")

@@ -8,18 +8,24 @@ from typing import Final
 from gateway.model.problem import Code, Problem
 from gateway.model.worker import Grant, WorkerKey, secret_digest
 from gateway.ports.dialect import RawRequest
+from gateway.ports.identity import TokenVerifier
 
 _SCHEME: Final = b"bearer "
+_JWT_DOTS: Final = 2  # RFC 7515, section 7.1
 
 
 def authenticate(
-    request: RawRequest, keys: Mapping[str, WorkerKey] | None, store: str
+    request: RawRequest,
+    keys: Mapping[str, WorkerKey] | None,
+    store: str,
+    tokens: TokenVerifier | None = None,
 ) -> Grant | Problem | None:
     """Tell whose key the request's Authorization field carries, and what it is good for.
 
     Returns the grant, or None where authentication is off (`keys` is None). An unknown or expired
     key is 401, one that does not cover the store 403. Every key is compared, in constant time
-    each, so that the time of an answer tells nothing about any of them.
+    each, so that the time of an answer tells nothing about any of them. What no key is, and has the
+    form of a JSON Web Token, is asked of `tokens`.
     """
     if keys is None:
         return None
@@ -31,7 +37,11 @@ def authenticate(
         return Problem(
             Code.UNAUTHENTICATED, "send the worker's key as Authorization: Bearer <secret>"
         )
-    grant = _of_key(secret, keys)
+    grant: Grant | Problem | None = _of_key(secret, keys)
+    if grant is None and tokens is not None and secret.count(b".") == _JWT_DOTS:
+        grant = tokens.verify(secret, request.arrived_s)
+    if isinstance(grant, Problem):
+        return grant
     if grant is None:
         return Problem(Code.UNAUTHENTICATED, "this key is not known; see [[auth.keys]]")
     if grant.expired(request.arrived_s):

@@ -22,6 +22,7 @@ from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
 from gateway.model.worker import Grant, WorkerKey
 from gateway.ports.dialect import Parsed, RawRequest, Reply
+from gateway.ports.identity import TokenVerifier
 
 ALLOW: Final = "GET, HEAD, PUT, DELETE, OPTIONS"
 
@@ -59,16 +60,23 @@ class HttpDialect:
 
     name = "http"
 
-    def __init__(self, store: str, mount: str, keys: Mapping[str, WorkerKey] | None) -> None:
+    def __init__(
+        self,
+        store: str,
+        mount: str,
+        keys: Mapping[str, WorkerKey] | None,
+        tokens: TokenVerifier | None = None,
+    ) -> None:
         self._store = store
         self._mount = mount.rstrip("/")
         self._keys = keys
+        self._tokens = tokens
 
     async def parse(self, request: RawRequest) -> Parsed | Problem | Reply:
         """Understand a request; the body is left to the store."""
         if request.method == "OPTIONS":
             return Reply(204, ((b"allow", ALLOW.encode("ascii")),))
-        grant = authenticate(request, self._keys, self._store)
+        grant = authenticate(request, self._keys, self._store, self._tokens)
         if isinstance(grant, Problem):
             return grant
         kind = _KINDS.get(request.method)

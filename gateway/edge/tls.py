@@ -10,9 +10,13 @@ tickets, is not spoken.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from pathlib import Path
 from typing import NoReturn
+
+from gateway.edge.reloads import Reloads
+from gateway.policy.document import PolicySet
 
 
 class UnusableCertificate(ValueError):
@@ -36,6 +40,25 @@ class ServerTls:
         self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _first: ssl.SSLContext
     ) -> None:
         connection.context = self._current
+
+
+def listeners_tls(policy: PolicySet, reloads: Reloads) -> ServerTls | None:
+    """What a policy's listeners shake hands with, renewed at SIGHUP; None for plain HTTP.
+
+    Raises `UnusableCertificate`.
+    """
+    tls = policy.tls
+    if tls.cert_file is None:
+        return None
+    files = (tls.key_file, tls.client_ca_file)
+    key, client_ca = (None if file is None else policy.data(file) for file in files)
+    server = ServerTls(policy.data(tls.cert_file), key, client_ca)
+
+    async def reload() -> None:
+        await asyncio.to_thread(server.reload)
+
+    reloads.add("tls", reload)
+    return server
 
 
 def _load(cert: Path, key: Path | None, client_ca: Path | None) -> ssl.SSLContext:

@@ -192,6 +192,22 @@ class ReloadFailed:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class IssuerKeysRead:
+    """The public keys of an issuer of tokens were read; there are `count`."""
+
+    issuer: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKeysFailed:
+    """The public keys of an issuer could not be read; those of before stay for a day."""
+
+    issuer: str
+    error: str
+
+
 Event = (
     RequestFinished
     | Rejected
@@ -213,4 +229,6 @@ Event = (
     | Faulted
     | Reloaded
     | ReloadFailed
+    | IssuerKeysRead
+    | IssuerKeysFailed
 )

@@ -11,6 +11,7 @@ from gateway.model.scope_pattern import scope_pattern
 from gateway.model.worker import secret_digest
 from gateway.policy.auth_settings import METHODS, SECRET, KeySettings
 from gateway.policy.complaint import Complaints, nearest
+from gateway.policy.issuer_settings import issuer_misfits
 from gateway.policy.lines import Path
 from gateway.policy.secret_source import UnreadableSecret, read_secret
 from gateway.policy.shape import Draft
@@ -54,6 +55,27 @@ def fit_auth(draft: Draft, complaints: Complaints) -> None:
         _stores(key, draft, path, complaints)
         _methods(key, path, complaints)
         _scopes(key.scopes, draft.store_names, path, complaints)
+    _issuers(draft, complaints)
+
+
+def _issuers(draft: Draft, complaints: Complaints) -> None:
+    named: set[str] = set()
+    for index, issuer in enumerate(() if draft.auth is None else draft.auth.issuers):
+        path: Path = ("auth", "issuers", index)
+        if issuer.issuer in named:
+            complaints.add((*path, "issuer"), "is another issuer's already: give it one table")
+        named.add(issuer.issuer)
+        for key, message in issuer_misfits(issuer):
+            complaints.add((*path, key), message)
+        for position, name in enumerate(issuer.stores or ()):
+            here = (*path, "stores", position)
+            if name not in draft.store_names:
+                hint = nearest(name, draft.store_names)
+                complaints.add(here, f'there is no store "{name}"', hint)
+            elif name in draft.stores and draft.stores[name].dialect == "s3":
+                message = f"store {name} speaks s3, which has no bearer tokens: give it a key"
+                complaints.add(here, message)
+        _some(issuer.stores, "stores", path, complaints)
 
 
 def _secret(key: KeySettings, digests: set[bytes], path: Path, complaints: Complaints) -> None:

@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from gateway.model.scope_pattern import scope_pattern
 from gateway.model.worker import WorkerKey
+from gateway.policy.issuer_settings import IssuerSettings
 from gateway.policy.kinds import CLOSED, Text
 
 KEY_ID: Final = r"^[A-Za-z0-9._~-]{1,64}$"
@@ -128,3 +129,12 @@ class AuthSettings:
     keys: Annotated[
         tuple[KeySettings, ...], Field(description="Static worker keys, one table each.")
     ] = ()
+    issuers: Annotated[
+        tuple[IssuerSettings, ...],
+        Field(description="Issuers of JSON Web Tokens for workers, one table each."),
+    ] = ()
+
+    def covers(self, store: str, dialect: str) -> bool:
+        """True when anybody at all may use the store. Tokens are for http and rows alone."""
+        by_token = dialect != "s3" and any(issuer.covers(store) for issuer in self.issuers)
+        return by_token or any(key.covers(store) for key in self.keys)

@@ -177,7 +177,7 @@ class PolicySet:
     registry: RegistrySettings
     admin: AdminSettings
     limits: Limits
-    keys: tuple[KeySettings, ...]
+    auth: AuthSettings
     tls: TlsSettings
     stores: Mapping[str, StoreSettings]
     rules: tuple[RuleSettings, ...]
@@ -192,8 +192,17 @@ class PolicySet:
         """The stores with a listener of their own; `listen` is set on each."""
         return tuple(s for s in self.stores.values() if s.listen is not None)
 
+    @property
+    def keys(self) -> tuple[KeySettings, ...]:
+        """The static keys of workers."""
+        return self.auth.keys
+
+    def covered(self, store: str) -> bool:
+        """True when somebody needs to show a key or a token; else the store is open."""
+        return self.auth.covers(store, self.stores[store].dialect)
+
     def worker_keys(self, store: str) -> tuple[WorkerKey, ...]:
-        """The keys that cover a store. None at all: the store is open."""
+        """The static keys that cover a store."""
         keys = (key.worker_key() for key in self.keys)
         return tuple(key for key in keys if key.may_use(store))
 

@@ -222,7 +222,7 @@ def _open_stores(draft: Draft, complaints: Complaints) -> None:
     if draft.server is None or draft.auth is None or draft.server.auth == "none":
         return
     for name, store in draft.stores.items():
-        if any(key.covers(name) for key in draft.auth.keys):
+        if draft.auth.covers(name, store.dialect):
             continue
         _open_store(store, draft.server, complaints)
 

@@ -73,7 +73,7 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
         registry=draft.registry,
         admin=draft.admin,
         limits=draft.limits,
-        keys=draft.auth.keys,
+        auth=draft.auth,
         tls=draft.tls,
         stores=MappingProxyType(draft.stores),
         rules=rules,

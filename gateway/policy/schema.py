@@ -27,6 +27,7 @@ from gateway.policy.document import (
     TableSettings,
     TlsSettings,
 )
+from gateway.policy.issuer_settings import IssuerSettings
 
 INTERNAL: Final = frozenset({"name", "where"})
 """Fields that the loader fills in; in a file they are unknown keys."""
@@ -48,6 +49,7 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         "[limits]": Limits,
         "[auth]": AuthSettings,
         "[[auth.keys]]": KeySettings,
+        "[[auth.issuers]]": IssuerSettings,
         "[tls]": TlsSettings,
         '[stores.<name>] of type "files"': FilesSettings,
         '[stores.<name>] of type "sqlite"': SqliteSettings,

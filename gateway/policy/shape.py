@@ -26,6 +26,7 @@ from gateway.policy.document import (
     TableSettings,
     TlsSettings,
 )
+from gateway.policy.issuer_settings import IssuerSettings
 from gateway.policy.kinds import NAME_PATTERN
 from gateway.policy.lines import Path
 from gateway.policy.schema import INTERNAL, STORE_TYPES, description_of, keys_of, owners_of
@@ -206,6 +207,8 @@ def _section_at(section: type, inner: Path) -> type:
     match inner:
         case ("keys", int()) if section is AuthSettings:
             return KeySettings
+        case ("issuers", int()) if section is AuthSettings:
+            return IssuerSettings
         case ("tables", str()):
             return TableSettings
         case _:

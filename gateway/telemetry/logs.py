@@ -21,6 +21,8 @@ from gateway.model.event import (
     Event,
     Evicted,
     Faulted,
+    IssuerKeysFailed,
+    IssuerKeysRead,
     Joined,
     Lapsed,
     LoopLagged,
@@ -120,6 +122,11 @@ class Log:
                 self._log.warning("replica_evicted", replica=replica, generation=generation)
             case Faulted(where, error):
                 self._log.error("fault", where=redacted(where), error=redacted(error))
+            case IssuerKeysFailed(issuer, error):
+                hint = "its tokens are verified with the keys of before, for a day at most"
+                self._log.warning(
+                    "issuer_keys_failed", issuer=issuer, error=redacted(error), hint=hint
+                )
             case Reloaded(part):
                 self._log.info("reloaded", part=part)
             case ReloadFailed(part, error):
@@ -128,6 +135,8 @@ class Log:
             case RegistryCalled(op, seconds, ok):
                 self._registry_called(op, seconds, ok)
             case Rejected() | Retried() | TicketsOpen() | UpstreamCalled() | LoopLagged():
+                pass
+            case IssuerKeysRead():
                 pass
             case _:
                 assert_never(event)

@@ -27,6 +27,8 @@ from gateway.model.event import (
     Event,
     Evicted,
     Faulted,
+    IssuerKeysFailed,
+    IssuerKeysRead,
     Joined,
     Lapsed,
     LoopLagged,
@@ -88,6 +90,10 @@ _COUNTERS: Final = {
     "fencegate_reloads_total": (
         "Parts made anew at SIGHUP; outcome is done or failed.",
         ("part", "outcome"),
+    ),
+    "fencegate_issuer_key_reads_total": (
+        "Reads of an issuer's public keys; outcome is done or failed.",
+        ("issuer", "outcome"),
     ),
     "fencegate_lapses_total": ("Memberships lost and begun anew.", ()),
 }
@@ -186,6 +192,7 @@ class Metrics:
         self._duplicates = _Counters("fencegate_token_duplicates_total", registry)
         self._after_lapse = _Counters("fencegate_answered_after_lapse_total", registry)
         self._reloads = _Counters("fencegate_reloads_total", registry)
+        self._issuer_keys = _Counters("fencegate_issuer_key_reads_total", registry)
         self._faults = _Counters("fencegate_faults_total", registry)
         self._evictions = _Counters("fencegate_evictions_total", registry)
         self._incarnations = _Counters("fencegate_registry_incarnations_total", registry)
@@ -257,6 +264,10 @@ class Metrics:
                 self._reloads.at(part, "done").inc()
             case ReloadFailed(part):
                 self._reloads.at(part, "failed").inc()
+            case IssuerKeysRead(issuer):
+                self._issuer_keys.at(issuer, "done").inc()
+            case IssuerKeysFailed(issuer):
+                self._issuer_keys.at(issuer, "failed").inc()
             case _:
                 assert_never(event)
 

@@ -37,6 +37,7 @@ from gateway.model.token import Holder, Token
 from gateway.model.worker import Grant, WorkerKey
 from gateway.ports.body import Body, BodyError
 from gateway.ports.dialect import Parsed, RawRequest, Reply
+from gateway.ports.identity import TokenVerifier
 
 _KINDS: Final = {"POST": Kind.WRITE, "PATCH": Kind.WRITE, "DELETE": Kind.DELETE}
 _READS: Final = frozenset({"GET", "HEAD"})
@@ -72,16 +73,18 @@ class RowsDialect:
         catalogue: Callable[[], Catalogue],
         keys: Mapping[str, WorkerKey] | None,
         max_body_bytes: int = 1_048_576,
+        tokens: TokenVerifier | None = None,
     ) -> None:
         self._store = store
         self._mount = mount
         self._catalogue = catalogue
         self._keys = keys
+        self._tokens = tokens
         self._max_body_bytes = max_body_bytes
 
     async def parse(self, request: RawRequest) -> Parsed | Problem:
         """Understand a request, body included. Authenticates the worker first."""
-        grant = authenticate(request, self._keys, self._store)
+        grant = authenticate(request, self._keys, self._store, self._tokens)
         if isinstance(grant, Problem):
             return grant
         fence = fence_fields(request.fields)

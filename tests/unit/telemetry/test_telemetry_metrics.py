@@ -17,6 +17,8 @@ from gateway.model.event import (
     Event,
     Evicted,
     Faulted,
+    IssuerKeysFailed,
+    IssuerKeysRead,
     Joined,
     Lapsed,
     LoopLagged,
@@ -64,6 +66,8 @@ EVENTS: dict[Event, str] = {
     Joined("i", 0.0): "fencegate_registry_incarnations_total",
     Evicted("r", "g"): "fencegate_evictions_total",
     Faulted("here", "text"): "fencegate_faults_total",
+    IssuerKeysRead("i", 2): 'fencegate_issuer_key_reads_total{issuer="i",outcome="done"}',
+    IssuerKeysFailed("i", "why"): 'fencegate_issuer_key_reads_total{issuer="i",outcome="failed"}',
     Reloaded("tls"): 'fencegate_reloads_total{outcome="done",part="tls"}',
     ReloadFailed("tls", "why"): 'fencegate_reloads_total{outcome="failed",part="tls"}',
 }

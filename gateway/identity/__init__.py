@@ -1,0 +1,1 @@
+"""JSON Web Tokens of workers: the issuers' keys, and the verdict on a token."""
