@@ -26,6 +26,7 @@ from gateway.edge.announcement import announce
 from gateway.edge.asgi import DataPlane
 from gateway.edge.asgi_types import App
 from gateway.edge.control import control_app
+from gateway.edge.control_requests import Askers
 from gateway.edge.fronts import Front, Listener
 from gateway.edge.limits import EdgeLimits
 from gateway.edge.reloads import Reloads
@@ -365,14 +366,17 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         stack.push_async_callback(engine.retries.aclose)
         readiness = Readiness(registry, stores, clock)
         stack.push_async_callback(readiness.aclose)
+        admin = admin_key(policy, os.environ)
+        askers = Askers(admin, {key.id: key.worker_key() for key in policy.keys}, wall_s, tokens)
         control = control_app(
             engine.fences,
             readiness,
-            admin_key=admin_key(policy, os.environ),
+            admin_key=admin,
             exposition=metrics.exposition,
             digest=policy.digest,
             version=metadata.version("fencegate"),
             reach=engine.decider.meets,
+            requests=(engine.retries.requests, askers),
         )
         dialects = {
             name: build_dialect(settings, stores[name], policy, tokens)

@@ -37,19 +37,29 @@ def authenticate(
         return Problem(
             Code.UNAUTHENTICATED, "send the worker's key as Authorization: Bearer <secret>"
         )
+    grant = grant_of(secret, keys, request.arrived_s, tokens)
+    if isinstance(grant, Problem):
+        return grant
+    if not grant.may_use(store):
+        text = f"the key {grant.worker} does not cover the store {store}; see its `stores`"
+        return Problem(Code.ACCESS_DENIED, text)
+    return grant
+
+
+def grant_of(
+    secret: bytes, keys: Mapping[str, WorkerKey], now_s: float, tokens: TokenVerifier | None
+) -> Grant | Problem:
+    """What a bearer secret is good for now, whichever store it is shown to."""
     grant: Grant | Problem | None = _of_key(secret, keys)
     if grant is None and tokens is not None and secret.count(b".") == _JWT_DOTS:
-        grant = tokens.verify(secret, request.arrived_s)
+        grant = tokens.verify(secret, now_s)
     if isinstance(grant, Problem):
         return grant
     if grant is None:
         return Problem(Code.UNAUTHENTICATED, "this key is not known; see [[auth.keys]]")
-    if grant.expired(request.arrived_s):
+    if grant.expired(now_s):
         text = f"the key {grant.worker} has expired; ask for a new one (`fencegate keys new`)"
         return Problem(Code.UNAUTHENTICATED, text)
-    if not grant.may_use(store):
-        text = f"the key {grant.worker} does not cover the store {store}; see its `stores`"
-        return Problem(Code.ACCESS_DENIED, text)
     return grant
 
 

@@ -20,7 +20,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ConnectionScope
 
-from gateway.dialects.problem_json import MEDIA_TYPE, problem_body
+from gateway.edge.control_problem import problem_answer
+from gateway.edge.control_requests import PATH, Askers, RequestDesk, request_routes
 from gateway.model.claim import ScopePage as Scopes
 from gateway.model.claim import ScopeRow
 from gateway.model.mark import Mark, Scope
@@ -121,10 +122,12 @@ def control_app(
     digest: str,
     version: str,
     reach: Reach | None = None,
+    requests: tuple[RequestDesk, Askers] | None = None,
 ) -> FastAPI:
     """The control API as an ASGI app, over the engine's desk.
 
     With `reach`, a seal of a scope that no request can ever have is refused as a misspelling.
+    With `requests`, workers and the admin can ask what became of one.
     """
     app = FastAPI(
         title="Fencegate control API",
@@ -138,6 +141,8 @@ def control_app(
     _answer_problems(app)
     app.include_router(_health_routes(readiness, exposition, digest))
     app.include_router(_scope_routes(desk, reach))
+    if requests is not None:
+        app.include_router(request_routes(*requests))
     return app
 
 
@@ -150,6 +155,7 @@ def describe(version: str) -> dict[str, Any]:
         exposition=bytes,
         digest="",
         version=version,
+        requests=(cast(RequestDesk, None), cast(Askers, None)),
     )
     return app.openapi()
 
@@ -170,13 +176,15 @@ class AdminGate:
             'send "Authorization: Bearer <admin key>": that of FENCEGATE_ADMIN_KEY, or of the file '
             "that the policy's admin.key_file names (data/admin-key)"
         )
-        answer = _problem(Request(scope), Problem(Code.UNAUTHENTICATED, text))
+        answer = problem_answer(Request(scope), Problem(Code.UNAUTHENTICATED, text))
         await answer(scope, receive, send)
 
     def _refuses(self, scope: ConnectionScope) -> bool:
         path: str = scope["path"]
         if not (path == "/v1" or path.startswith("/v1/")) or path == _DOCUMENT:
             return False
+        if path.startswith(PATH):
+            return False  # it lets workers in, too, each to its own requests
         scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
         given = f"{scheme.capitalize()} {key.strip()}".encode("utf-8", "surrogateescape")
         return not hmac.compare_digest(given, self._expected)
@@ -220,12 +228,12 @@ def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
         """Raise the mark of a scope and drain, without a write. Needs the admin key."""
         scope = Scope(wanted.scope)
         if reach is not None and not reach(scope):
-            return _problem(request, _unreachable(scope))
+            return problem_answer(request, _unreachable(scope))
         token = None if wanted.token is None else Token(wanted.token)
         holder = None if wanted.holder is None else Holder(wanted.holder)
         mark = await desk.seal(scope, token, holder)
         if isinstance(mark, Problem):
-            return _problem(request, mark)
+            return problem_answer(request, mark)
         return JSONResponse(_view(scope, mark).model_dump())
 
     @router.get("/scopes", response_model=ScopeView | ScopePage)
@@ -239,7 +247,7 @@ def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
         if name is not None:
             row = await desk.scope(Scope(name))
             if row is None:
-                return _problem(request, _never_seen(name))
+                return problem_answer(request, _never_seen(name))
             return JSONResponse(_row_view(row).model_dump())
         found = await desk.scopes(after or None, limit)
         page = ScopePage(scopes=[_row_view(row) for row in found.rows], next=found.next)
@@ -278,41 +286,26 @@ def _view(scope: str, mark: Mark, registrations: int | None = None) -> ScopeView
     )
 
 
-def _problem(request: Request, problem: Problem) -> Response:
-    """The same shape as the http dialect's, with the fields that its status asks for."""
-    headers = {}
-    if problem.retry_after_s is not None:
-        headers["Retry-After"] = str(problem.retry_after_s)
-    if problem.code is Code.UNAUTHENTICATED:
-        headers["WWW-Authenticate"] = 'Bearer realm="fencegate"'
-    if problem.code is Code.TOKEN_STALE and problem.mark is not None:
-        headers["X-Fence-Mark"] = str(problem.mark)
-    if problem.allow is not None:
-        headers["Allow"] = problem.allow
-    body = problem_body(problem, request.headers.get("x-request-id", ""))
-    return Response(body, problem.status, headers, media_type=MEDIA_TYPE.decode("ascii"))
-
-
 def _answer_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         text = "; ".join(_finding(finding) for finding in error.errors())
-        return _problem(request, Problem(Code.REQUEST_MALFORMED, text))
+        return problem_answer(request, Problem(Code.REQUEST_MALFORMED, text))
 
     @app.exception_handler(RegistryUnavailable)
     async def unavailable(request: Request, error: RegistryUnavailable) -> Response:
         text = f"the registry did not answer: {error}"
         problem = Problem(Code.REGISTRY_UNAVAILABLE, text, retry_after_s=_RETRY_S)
-        return _problem(request, problem)
+        return problem_answer(request, problem)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         if error.status_code == _METHOD_NOT_ALLOWED:
             text = f"{request.method} is not a method of {request.url.path}"
             allow = (error.headers or {}).get("Allow")
-            return _problem(request, Problem(Code.METHOD_NOT_ALLOWED, text, allow=allow))
+            return problem_answer(request, Problem(Code.METHOD_NOT_ALLOWED, text, allow=allow))
         text = f"there is nothing at {request.url.path}; {_DOCUMENT} lists what there is"
-        return _problem(request, Problem(Code.NOT_FOUND, text))
+        return problem_answer(request, Problem(Code.NOT_FOUND, text))
 
 
 def _finding(finding: Any) -> str:

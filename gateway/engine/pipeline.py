@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from gateway.engine.fences import Admission, Fences
 from gateway.engine.refusals import duplicate, interrupted, stale
-from gateway.engine.replays import Key
 from gateway.engine.retries import Retries
 from gateway.model.event import Faulted, OutcomeLost, UpstreamCalled
 from gateway.model.mark import Era, Mark, Scope
@@ -80,10 +79,8 @@ class Pipeline:
             return Refused(permit)
         if permit.mode is Mode.OFF or permit.scope is None:
             return await self._write_unfenced(operation, parsed.body, store)
-        key = self._retries.key(operation, permit.scope)
-        if key is None:
-            return await self._write(operation, parsed.body, store, permit.scope, uuid4().hex, None)
-        return await self._write_once(operation, parsed.body, store, permit.scope, key)
+        work = self._write_fenced(operation, parsed.body, store, permit.scope)
+        return await self._retries.requests.track(operation, permit.scope, work)
 
     # --- reads ----------------------------------------------------------------------------------
     async def _read(self, operation: Operation, permit: Permit | Problem, store: Store) -> Outcome:
@@ -117,10 +114,13 @@ class Pipeline:
                 assert_never(permit.reads)
 
     # --- writes ---------------------------------------------------------------------------------
-    async def _write_once(
-        self, operation: Operation, body: Body, store: Store, scope: Scope, key: Key
+    async def _write_fenced(
+        self, operation: Operation, body: Body, store: Store, scope: Scope
     ) -> Outcome:
-        """A write that names its logical request: an earlier attempt's success is the answer."""
+        """A write; if it names its logical request, an earlier attempt's success is the answer."""
+        key = self._retries.key(operation, scope)
+        if key is None:
+            return await self._write(operation, body, store, scope, uuid4().hex, None)
 
         async def attempt(write_id: str, previous: str | None) -> Outcome:
             return await self._write(operation, body, store, scope, write_id, previous)

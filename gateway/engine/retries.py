@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from gateway.engine.refusals import still_unknown
 from gateway.engine.replays import Attempt, Key, Replays
+from gateway.engine.request_log import RequestLog
 from gateway.engine.unknowns import Ending, Lost, Unknowns, ending_of
 from gateway.model.event import Retried
 from gateway.model.mark import Era, Scope
@@ -46,6 +47,7 @@ class Retries:
         self._unknowns = Unknowns(clock, observer, self._settled, keep_s=replays.ttl_s)
         self._observer = observer
         self._era = era
+        self.requests = RequestLog(clock, replays.ttl_s)
 
     async def aclose(self) -> None:
         """Stop finding out what became of lost writes."""
@@ -63,6 +65,7 @@ class Retries:
 
     def _settled(self, lost: Lost, ending: Ending) -> None:
         self._replays.settled(lost.fence.write_id, ending)
+        self.requests.settled(lost.operation.request_id, ending)
 
     async def once(
         self, operation: Operation, store: Store, scope: Scope, key: Key, write: Write

@@ -10,11 +10,14 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.edge.control import control_app, describe
+from gateway.edge.control_requests import Askers
+from gateway.engine.request_log import RequestLog
 from gateway.model.claim import ScopePage, ScopeRow
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import STATUS, Code, Problem
 from gateway.model.token import MAX_TOKEN, Holder, Token
 from gateway.ports.registry import RegistryUnavailable
+from gateway.system_clock import SystemClock, wall_s
 
 KEY = "the-admin-key"
 ADMIN = {"Authorization": f"Bearer {KEY}"}
@@ -81,6 +84,7 @@ def app(desk: Desk, parts: Parts) -> FastAPI:
         digest="d1g357",
         version="1.2.3",
         reach=lambda scope: frozenset() if scope.startswith("nobody") else frozenset({"files"}),
+        requests=(RequestLog(SystemClock()), Askers(KEY, {}, wall_s)),
     )
 
 
