@@ -228,6 +228,8 @@ def build_registry(policy: PolicySet, *, alone: bool) -> Registry:
             return _redis_registry(policy)
         case "postgres":
             return _postgres_registry(policy)
+        case "etcd":
+            return _etcd_registry(policy)
         case _:
             assert_never(policy.registry.type)
 
@@ -254,6 +256,14 @@ def _postgres_registry(policy: PolicySet) -> Registry:
     settings, timeout_s = policy.registry, policy.limits.registry_timeout_ms / 1000
     assert settings.url is not None
     return PostgresRegistry(settings.url, schema=settings.schema, timeout_s=timeout_s)
+
+
+def _etcd_registry(policy: PolicySet) -> Registry:
+    from gateway.registries.etcd import EtcdRegistry, etcd_client
+
+    settings, timeout_s = policy.registry, policy.limits.registry_timeout_ms / 1000
+    assert settings.url is not None
+    return EtcdRegistry(etcd_client(settings.url, timeout_s=timeout_s), prefix=settings.prefix)
 
 
 # --- fronts -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ pytest_plugins = [
     "tests.services.object_stores",
     "tests.services.postgres",
     "tests.services.valkey",
+    "tests.services.etcd",
     "tests.services.registries",
     "tests.services.gateway_process",  # imports some of the above, as the one before it
 ]

@@ -20,7 +20,7 @@ class RegistrySettings:
     __pydantic_config__: ClassVar[ConfigDict] = CLOSED
 
     type: Annotated[
-        Literal["sqlite", "memory", "redis", "postgres"],
+        Literal["sqlite", "memory", "redis", "postgres", "etcd"],
         Field(
             description='"sqlite" keeps marks in a file; "redis" shares them between replicas on '
             'Redis 7 or Valkey, "postgres" in a schema of a PostgreSQL database; "memory" forgets '
@@ -33,9 +33,10 @@ class RegistrySettings:
     url: Annotated[
         str | None,
         Field(
-            pattern=r"^(rediss?|unix|postgres(ql)?)://",
+            pattern=r"^(rediss?|unix|postgres(ql)?|https?)://",
             description='redis: "redis://user:password@host:6379/0"; rediss:// for TLS. postgres: '
-            '"postgresql://user:password@host:5432/database".',
+            '"postgresql://user:password@host:5432/database". etcd: '
+            '"http://user:password@one:2379,http://two:2379"; https:// for TLS.',
         ),
     ] = field(default=None, repr=False)
     cluster: Annotated[
@@ -49,7 +50,7 @@ class RegistrySettings:
         str,
         Field(
             pattern=r"^[A-Za-z0-9._-]{1,32}$",
-            description="redis: begins every key, so that several gateways can share a server.",
+            description="redis, etcd: begins every key; several gateways can share a server.",
         ),
     ] = "fg"
     schema: Annotated[
@@ -80,9 +81,17 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "memory": (),
         "redis": ("url", "cluster", "sentinel_service", "prefix", "aof", "replicas"),
         "postgres": ("url", "schema"),
+        "etcd": ("url", "prefix"),
     }
 )
-_REQUIRED: Final[Mapping[str, str]] = MappingProxyType({"redis": "url", "postgres": "url"})
+_SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "redis": ("redis", "rediss", "unix"),
+        "postgres": ("postgres", "postgresql"),
+        "etcd": ("http", "https"),
+    }
+)
+_REQUIRED: Final[Mapping[str, str]] = MappingProxyType(dict.fromkeys(_SCHEMES, "url"))
 
 
 def registry_misfits(registry: RegistrySettings) -> Iterator[tuple[str, str]]:
@@ -91,14 +100,16 @@ def registry_misfits(registry: RegistrySettings) -> Iterator[tuple[str, str]]:
         name, value = setting.name, getattr(registry, setting.name)
         owners = [kind for kind, keys in _OWN.items() if name in keys]
         if owners and registry.type not in owners and value != setting.default:
-            yield name, f'has no effect with type = "{registry.type}": only with {owners[0]}'
+            only = " and ".join(owners)
+            yield name, f'has no effect with type = "{registry.type}": only with {only}'
     needed = _REQUIRED.get(registry.type)
     if needed is not None and getattr(registry, needed) is None:
         yield needed, f'is required for type = "{registry.type}"'
-    if registry.url is not None and registry.url.startswith("postgres") != (
-        registry.type == "postgres"
-    ):
-        yield "url", f'is not an address of type = "{registry.type}"'
+    if registry.url is not None:
+        scheme = registry.url.partition("://")[0]
+        meant = next((kind for kind, known in _SCHEMES.items() if scheme in known), "redis")
+        if registry.type in _SCHEMES and scheme not in _SCHEMES[registry.type]:
+            yield "url", f'"{scheme}://" is an address of type = "{meant}"'
     if registry.cluster and registry.sentinel_service is not None:
         yield "sentinel_service", "a cluster has no sentinels: remove it, or cluster = true"
     if registry.cluster and (registry.aof or registry.replicas):

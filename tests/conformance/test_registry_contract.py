@@ -16,6 +16,7 @@ from gateway.model.claim import Claim, Claimed, RegistrationId, ReplicaId
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.token import Token
 from gateway.ports.registry import Registry, RegistryUnavailable
+from gateway.registries.etcd import EtcdRegistry, etcd_client
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.postgres import PostgresRegistry
 from gateway.registries.redis import RedisRegistry, redis_client
@@ -26,7 +27,7 @@ from gateway.testing.registry_contract import REGISTRY_LAWS, Law
 SCOPE = Scope("s")
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-shared", "redis", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite-shared", "redis", "postgres", "etcd"])
 async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Registry]:
     made: Registry
     match request.param:
@@ -38,6 +39,9 @@ async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             made = SqliteRegistry(tmp_path / "r.sqlite", shared=True)
         case "postgres":
             made = PostgresRegistry(request.getfixturevalue("postgres_dsn"), timeout_s=5)
+        case "etcd":
+            etcd = etcd_client(request.getfixturevalue("etcd_url"), timeout_s=5)
+            made = EtcdRegistry(etcd, prefix=uuid4().hex[:8])
         case _:
             url = request.getfixturevalue("valkey_url")
             client = redis_client(url, timeout_s=5)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.etcd import Etcd
 from tests.services.postgres import PostgresServer
 from tests.services.valkey import Valkey
 
@@ -81,12 +82,35 @@ class SharedPostgres(SharedRegistry):
             self._server.psql("DROP SCHEMA fencegate CASCADE")
 
 
-@pytest.fixture(params=["redis", "postgres"])
+class SharedEtcd(SharedRegistry):
+    """etcd, one member."""
+
+    def __init__(self, server: Etcd) -> None:
+        self._server = server
+        self.settings = f'type = "etcd"\nurl = "{server.url}"'
+
+    def pause(self) -> None:
+        self._server.process.pause()
+
+    def resume(self) -> None:
+        self._server.process.resume()
+
+    def crash(self, *, empty: bool = False) -> None:
+        self._server.process.kill()
+        if empty:
+            self._server.empty()
+        self._server.process.start()
+
+
+@pytest.fixture(params=["redis", "postgres", "etcd"])
 def shared_registry(
     request: pytest.FixtureRequest, new_postgres: Callable[[], PostgresServer]
 ) -> Iterator[SharedRegistry]:
     """A registry for several replicas, a server of the test's own."""
-    if request.param == "redis":
-        yield SharedRedis(request.getfixturevalue("valkey"))
-    else:
-        yield SharedPostgres(new_postgres())
+    match request.param:
+        case "redis":
+            yield SharedRedis(request.getfixturevalue("valkey"))
+        case "postgres":
+            yield SharedPostgres(new_postgres())
+        case _:
+            yield SharedEtcd(request.getfixturevalue("etcd"))
