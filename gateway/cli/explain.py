@@ -22,7 +22,7 @@ from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
 from gateway.model.token import Malformed, Token, parse_token
 from gateway.policy.complaint import nearest
 from gateway.policy.decide import Decider, Permit
-from gateway.policy.document import Mode, PolicySet, Reads, StoreSettings
+from gateway.policy.document import Mode, OnMissingToken, PolicySet, Reads, StoreSettings
 from gateway.policy.fit import RESERVED_MOUNTS
 from gateway.ports.dialect import Dialect, Parsed, RawRequest, Reply
 
@@ -91,7 +91,7 @@ def _decided(
         reach = sorted(decider.reach(decided.scope) | {store.name})
         promised = promise([policy.stores[name] for name in reach], policy.registry)
         yield "promise", promised.text
-        for gap in promised.not_covered:
+        for gap in (*_rule_gaps(decided), *promised.not_covered):
             yield "not covered", gap
 
 
@@ -110,9 +110,23 @@ def _decision(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]
     yield "scope", permit.scope + own
     if operation.kind.mutates and operation.token is not None:
         stale = f"412 fence_token_stale when the scope's mark is above {operation.token}"
+        if permit.max_jump is not None:
+            stale += f", 403 fence_token_implausible when it is below {operation.token} by more "
+            stale += f"than max_jump = {permit.max_jump} (a scope's first token may be any)"
         yield "answer", f"{stale}, else carried out"
-    elif not operation.kind.mutates:
+    elif operation.kind.mutates:
+        yield "answer", "passed on unfenced and counted: the rule's on_missing_token allows it"
+    else:
         yield "reads", _READS[permit.reads]
+
+
+def _rule_gaps(permit: Permit) -> Iterator[str]:
+    rule = permit.rule
+    if rule is not None and rule.on_missing_token is OnMissingToken.ALLOW_AND_COUNT:
+        yield (
+            "writes without a token: the rule lets them pass unfenced, also while a holder writes "
+            "(fencegate_tokens_missing_total counts them)"
+        )
 
 
 def _problem(problem: Problem) -> str:

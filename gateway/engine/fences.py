@@ -49,6 +49,7 @@ from gateway.model.claim import (
     ClaimAnswer,
     ClaimBurnt,
     Claimed,
+    ClaimImplausible,
     ClaimStale,
     Generation,
     RegistrationId,
@@ -199,11 +200,16 @@ class Fences:
 
     # --- what the pipeline asks -----------------------------------------------------------------
     async def admit(
-        self, scope: Scope, token: Token, holder: Holder | None, store: str
+        self,
+        scope: Scope,
+        token: Token,
+        holder: Holder | None,
+        store: str,
+        max_jump: int | None = None,
     ) -> Admission | Problem:
         """Admit a mutation, or say why not. Without the registry when the token is ready."""
         number = next(self._numbers)
-        answer = await self._arrive(scope, Arrived(number, token, holder), store)
+        answer = await self._arrive(scope, Arrived(number, token, holder, max_jump), store)
         if isinstance(answer, Refuse):
             return self._refused(scope, token, answer)
         admission = Admission(self, scope, store, number, token, answer.mark)
@@ -212,11 +218,15 @@ class Fences:
         return admission
 
     async def seal(
-        self, scope: Scope, token: Token | None, holder: Holder | None
+        self,
+        scope: Scope,
+        token: Token | None,
+        holder: Holder | None,
+        max_jump: int | None = None,
     ) -> Mark | Problem:
         """Raise the mark and drain, without a write. Without a token, issue the next one."""
         number = next(self._numbers)
-        answer = await self._arrive(scope, Arrived(number, token, holder), "")
+        answer = await self._arrive(scope, Arrived(number, token, holder, max_jump), "")
         if isinstance(answer, Refuse):
             return self._refused(scope, token, answer)
         self.apply(scope, Settled(number))
@@ -350,6 +360,7 @@ class Fences:
             self._membership.replica,
             generation,
             effect.registration,
+            effect.max_jump,
         )
         try:
             answer = await self._calls.claim(claim)
@@ -368,7 +379,7 @@ class Fences:
     async def _remind(self, scope: Scope, answer: ClaimAnswer) -> None:
         """A mark of ours that stands above the registry's answer is a witness too (rule 9)."""
         view = self._views.get(scope)
-        if view is None or not isinstance(answer, Claimed | ClaimStale):
+        if view is None or not isinstance(answer, Claimed | ClaimStale | ClaimImplausible):
             return
         if answer.mark.rank < view.mark.rank:
             await self.witnessed(scope, view.mark)

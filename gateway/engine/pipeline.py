@@ -14,7 +14,7 @@ from uuid import uuid4
 from gateway.engine.fences import Admission, Fences
 from gateway.engine.refusals import duplicate, interrupted, stale
 from gateway.engine.retries import Retries
-from gateway.model.event import Faulted, OutcomeLost, UpstreamCalled
+from gateway.model.event import Faulted, OutcomeLost, TokenMissing, UpstreamCalled
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.object_action import PutObject
 from gateway.model.operation import Operation
@@ -79,7 +79,10 @@ class Pipeline:
             return Refused(permit)
         if permit.mode is Mode.OFF or permit.scope is None:
             return await self._write_unfenced(operation, parsed.body, store)
-        work = self._write_fenced(operation, parsed.body, store, permit.scope)
+        if operation.token is None:
+            self._observer.emit(TokenMissing(store.name))
+            return await self._write_unfenced(operation, parsed.body, store)
+        work = self._write_fenced(parsed, store, permit)
         return await self._retries.requests.track(operation, permit.scope, work)
 
     # --- reads ----------------------------------------------------------------------------------
@@ -108,40 +111,37 @@ class Pipeline:
             case Reads.CHECK:
                 return self._fences.check(scope, token, operation.holder)
             case Reads.SEAL:
-                sealed = await self._fences.seal(scope, token, operation.holder)
+                sealed = await self._fences.seal(scope, token, operation.holder, permit.max_jump)
                 return sealed if isinstance(sealed, Problem) else None
             case _:
                 assert_never(permit.reads)
 
     # --- writes ---------------------------------------------------------------------------------
-    async def _write_fenced(
-        self, operation: Operation, body: Body, store: Store, scope: Scope
-    ) -> Outcome:
+    async def _write_fenced(self, parsed: Parsed, store: Store, permit: Permit) -> Outcome:
         """A write; if it names its logical request, an earlier attempt's success is the answer."""
-        key = self._retries.key(operation, scope)
+        assert permit.scope is not None
+        key = self._retries.key(parsed.operation, permit.scope)
         if key is None:
-            return await self._write(operation, body, store, scope, uuid4().hex, None)
+            return await self._write(parsed, store, permit, uuid4().hex, None)
 
         async def attempt(write_id: str, previous: str | None) -> Outcome:
-            return await self._write(operation, body, store, scope, write_id, previous)
+            return await self._write(parsed, store, permit, write_id, previous)
 
-        return await self._retries.once(operation, store, scope, key, attempt)
+        return await self._retries.once(parsed.operation, store, permit.scope, key, attempt)
 
     async def _write(
-        self,
-        operation: Operation,
-        body: Body,
-        store: Store,
-        scope: Scope,
-        write_id: str,
-        previous: str | None,
+        self, parsed: Parsed, store: Store, permit: Permit, write_id: str, previous: str | None
     ) -> Outcome:
+        operation, scope = parsed.operation, permit.scope
         token = operation.token
-        assert token is not None  # the decider refuses a mutation without one
+        assert token is not None
+        assert scope is not None
         looked = await store.look(operation, scope)
         if isinstance(looked, ReadRefused):
             return Refused(looked.problem)
-        admission = await self._fences.admit(scope, token, operation.holder, store.name)
+        admission = await self._fences.admit(
+            scope, token, operation.holder, store.name, permit.max_jump
+        )
         if isinstance(admission, Problem):
             return Refused(admission)
         outlived = _stamped_above(looked, admission.mark)
@@ -152,7 +152,7 @@ class Pipeline:
         fence = WriteFence(
             scope, admission.mark, write_id, looked, admission.gate, previous, admission.on_haste
         )
-        return await self._commit(operation, body, store, admission, fence)
+        return await self._commit(operation, parsed.body, store, admission, fence)
 
     async def _commit(
         self,
@@ -233,7 +233,7 @@ class Pipeline:
         self._observer.emit(OutcomeLost(store, scope, operation.request_id))
         return Unknown(problem)
 
-    # --- mode = "off" ---------------------------------------------------------------------------
+    # --- unfenced ---------------------------------------------------------------------------------
     async def _write_unfenced(self, operation: Operation, body: Body, store: Store) -> Outcome:
         """Pass a write on without a fence. All of these share one scope with one fixed mark."""
         scope = Scope(f"{store.name}:~off")

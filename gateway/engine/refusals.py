@@ -31,6 +31,17 @@ def duplicate(scope: Scope, token: int | None, mark: Mark) -> Problem:
     )
 
 
+def implausible(scope: Scope, token: int | None) -> Problem:
+    """The token would raise the mark by more than the rule's max_jump. The mark is not told."""
+    return Problem(
+        Code.TOKEN_IMPLAUSIBLE,
+        f"token {token} would raise the mark of scope {scope} by more than the rule's max_jump, so"
+        " it is taken for a mistake and was not learnt: check the counter of the lease service; if"
+        " the number is right, an admin can seal the scope with it",
+        details=f"scope={scope} token={token}",
+    )
+
+
 def _figures(scope: Scope, token: int | None, mark: Mark) -> str:
     return f"scope={scope} token={token} mark={mark.token}"
 
@@ -43,6 +54,8 @@ def refusal(why: Why, scope: Scope, token: int | None, mark: Mark, wait_s: float
             return stale(scope, token, mark)
         case Why.DUPLICATE:
             return duplicate(scope, token, mark)
+        case Why.IMPLAUSIBLE:
+            return implausible(scope, token)
         case Why.NOT_DRAINED:
             return Problem(
                 Code.NOT_DRAINED,

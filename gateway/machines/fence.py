@@ -66,6 +66,7 @@ from gateway.model.claim import (
     ClaimAnswer,
     ClaimBurnt,
     Claimed,
+    ClaimImplausible,
     ClaimStale,
     EraDiffers,
     Generation,
@@ -113,7 +114,7 @@ def step(view: View, event: Event, here: Here, rules: Rules = RULES) -> Next:
 # --- arriving -----------------------------------------------------------------------------------
 def arrive(view: View, event: Arrived, here: Here, rules: Rules = RULES) -> Next:
     """Admit, refuse or start to claim (rule 1)."""
-    number, token, holder = event
+    number, token, holder, max_jump = event
     if here.generation is None or here.expired:
         return view, (Refuse(number, Why.LAPSED, view.mark),)
     if rules.is_known_stale(view, token):
@@ -123,29 +124,30 @@ def arrive(view: View, event: Arrived, here: Here, rules: Rules = RULES) -> Next
         ticket = Ticket(number, era, token, holder, here.generation, Phase.OPEN)
         return view._replace(tickets=(*view.tickets, ticket)), (Admit(number, view.mark),)
     ticket = Ticket(number, era, token or 0, holder, here.generation, Phase.WAITING)
-    return _wait(view, ticket, token)
+    return _wait(view, ticket, token, max_jump)
 
 
 def _why_below(mark: Mark, token: int | None) -> Why:
     return Why.DUPLICATE if mark.burnt and mark.token == token else Why.STALE
 
 
-def _wait(view: View, ticket: Ticket, token: Token | None) -> Next:
-    """Let a ticket wait for an attempt of the same token and holder, or start one."""
+def _wait(view: View, ticket: Ticket, token: Token | None, max_jump: int | None) -> Next:
+    """Let a ticket wait for an attempt that claims the same, or start one."""
     if token is not None:
+        wanted = (token, ticket.holder, max_jump)
         for attempt in view.attempts:
-            if attempt.token == token and attempt.holder == ticket.holder:
+            if (attempt.token, attempt.holder, attempt.max_jump) == wanted:
                 waiting = ticket._replace(attempt=attempt.registration)
                 return view._replace(tickets=(*view.tickets, waiting)), _NOTHING
     registration = RegistrationId(f"{ticket.generation}.{ticket.id}")
-    attempt = Attempt(registration, token, ticket.holder)
+    attempt = Attempt(registration, token, ticket.holder, None, max_jump)
     after = view._replace(
         tickets=(*view.tickets, ticket._replace(attempt=registration)),
         attempts=(*view.attempts, attempt),
     )
     if view.evicting:  # claims queue until the registry has removed the old registrations
         return after, _NOTHING
-    return after, (SendClaim(registration, view.mark.era, token, ticket.holder),)
+    return after, (SendClaim(registration, view.mark.era, token, ticket.holder, max_jump),)
 
 
 def _attempt(view: View, registration: RegistrationId) -> Attempt | None:
@@ -182,8 +184,8 @@ def _answered(
     match answer:
         case Claimed():
             return _claimed(view, attempt, answer, here, rules)
-        case ClaimStale(mark) | ClaimBurnt(mark):
-            why = Why.DUPLICATE if isinstance(answer, ClaimBurnt) else Why.STALE
+        case ClaimStale(mark) | ClaimBurnt(mark) | ClaimImplausible(mark):
+            why = _why_refused(answer)
             owes = bool(view.registrations)
             after, effects = _heard(view, mark, here, rules, own=registration, owes=owes)
             refused = tuple(Refuse(t.id, why, mark) for t in _waiting(after, registration))
@@ -193,6 +195,18 @@ def _answered(
         case GenerationEnded():
             after, effects = _abandon(view, registration, Why.LAPSED)
             return after, (*effects, Rejoin())
+        case _:
+            assert_never(answer)
+
+
+def _why_refused(answer: ClaimStale | ClaimBurnt | ClaimImplausible) -> Why:
+    match answer:
+        case ClaimStale():
+            return Why.STALE
+        case ClaimBurnt():
+            return Why.DUPLICATE
+        case ClaimImplausible():
+            return Why.IMPLAUSIBLE
         case _:
             assert_never(answer)
 
@@ -260,7 +274,11 @@ def _era(view: View, attempt: Attempt, era: Era) -> Next:
     if era < view.mark.era:  # the registry has gone back: nothing of it can be trusted
         return _abandon(view, attempt.registration, Why.UNAVAILABLE)
     after = _renewed(view, Mark(era, 0)) if era > view.mark.era else view
-    return after, (SendClaim(attempt.registration, era, attempt.token, attempt.holder),)
+    return after, (_sent(attempt, era),)
+
+
+def _sent(attempt: Attempt, era: Era) -> SendClaim:
+    return SendClaim(attempt.registration, era, attempt.token, attempt.holder, attempt.max_jump)
 
 
 def _renewed(view: View, mark: Mark) -> View:
@@ -403,11 +421,7 @@ def _forget(view: View, registrations: tuple[RegistrationId, ...]) -> Next:
         owed=view.owed,
         old=view.old,
     )
-    claims = tuple(
-        SendClaim(a.registration, fresh.mark.era, a.token, a.holder)
-        for a in view.attempts
-        if a.mark is None
-    )
+    claims = tuple(_sent(a, fresh.mark.era) for a in view.attempts if a.mark is None)
     return fresh, claims
 
 

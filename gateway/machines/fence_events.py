@@ -11,11 +11,15 @@ from gateway.model.token import Holder, Token
 
 
 class Arrived(NamedTuple):
-    """A mutation asks to be admitted. A `token` of None asks for the mark plus one (a seal)."""
+    """A mutation asks to be admitted. A `token` of None asks for the mark plus one (a seal).
+
+    `max_jump` bounds by how much it may raise the mark.
+    """
 
     ticket: int
     token: Token | None
     holder: Holder | None
+    max_jump: int | None = None
 
 
 class ClaimAnswered(NamedTuple):
@@ -134,6 +138,7 @@ class SendClaim(NamedTuple):
     era: Era
     token: Token | None
     holder: Holder | None
+    max_jump: int | None = None
 
 
 class AwaitDrain(NamedTuple):

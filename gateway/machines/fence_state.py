@@ -41,6 +41,7 @@ class Attempt(NamedTuple):
     token: Token | None
     holder: Holder | None
     mark: Mark | None = None
+    max_jump: int | None = None
 
 
 class Ready(NamedTuple):
@@ -97,3 +98,4 @@ class Why(StrEnum):
     LAPSED = "lapsed"
     NOT_DRAINED = "not_drained"
     UNAVAILABLE = "unavailable"
+    IMPLAUSIBLE = "implausible"

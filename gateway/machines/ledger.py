@@ -14,6 +14,7 @@ from gateway.model.claim import (
     ClaimAnswer,
     ClaimBurnt,
     Claimed,
+    ClaimImplausible,
     ClaimStale,
     EraDiffers,
     Generation,
@@ -78,11 +79,24 @@ def claim(record: Record, claim: Claim, *, member: bool) -> Ruling:
         return Ruling(record, ClaimBurnt(mark, first=False))
     if token == mark.token and _two_hands(mark, claim):
         return _burn(record)
+    if _is_implausible(mark, claim):
+        return Ruling(record, ClaimImplausible(mark))
     return _hold(record, claim, token)
 
 
 def _two_hands(mark: Mark, claim: Claim) -> bool:
     return mark.holder is not None and claim.holder is not None and mark.holder != claim.holder
+
+
+def _is_implausible(mark: Mark, claim: Claim) -> bool:
+    """A raise by more than the rule allows (design, "Compare rule"); an era's first is exempt.
+
+    Judged here and not at the replica: its cached mark may lie far below the registry's, and what
+    was once learnt could not be unlearnt.
+    """
+    if claim.max_jump is None or claim.token is None or mark.token == 0:
+        return False
+    return claim.token - mark.token > claim.max_jump
 
 
 def _burn(record: Record) -> Ruling:

@@ -41,7 +41,8 @@ class Claim:
     """Asks to hold `token` on `scope`. A `token` of None asks for the mark's token plus one.
 
     `registration` is the id that the new registration shall have, chosen by the claimer so that
-    a claim whose answer was lost can still be undone.
+    a claim whose answer was lost can still be undone. With `max_jump`, a raise by more than that
+    is refused and not learnt; the first mark of an era may be any number.
     """
 
     scope: Scope
@@ -51,6 +52,7 @@ class Claim:
     replica: ReplicaId
     generation: Generation
     registration: RegistrationId
+    max_jump: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,13 @@ class ClaimBurnt:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimImplausible:
+    """The token is above the mark by more than `max_jump`: nothing was learnt or registered."""
+
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
 class EraDiffers:
     """The scope was reset: drop what is known of it and claim again in this era."""
 
@@ -95,7 +104,7 @@ class GenerationEnded:
     """The claimer's generation is unknown or was evicted: rejoin first."""
 
 
-ClaimAnswer = Claimed | ClaimStale | ClaimBurnt | EraDiffers | GenerationEnded
+ClaimAnswer = Claimed | ClaimStale | ClaimBurnt | ClaimImplausible | EraDiffers | GenerationEnded
 
 
 class Notice(NamedTuple):

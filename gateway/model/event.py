@@ -99,6 +99,13 @@ class Retried:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenMissing:
+    """A mutation without a token passed unfenced, because its rule allows that."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
 class DuplicateFound:
     """A token was seen in two hands: the issuer lost its counter. Logged as an error."""
 
@@ -217,6 +224,7 @@ Event = (
     | OutcomeLost
     | OutcomeSettled
     | Retried
+    | TokenMissing
     | DuplicateFound
     | RegistryRegressed
     | AnsweredAfterLapse

@@ -20,6 +20,7 @@ from gateway.model.problem import Code, Problem
 from gateway.policy.document import (
     FilesSettings,
     Mode,
+    OnMissingToken,
     PolicySet,
     Reads,
     RuleSettings,
@@ -42,15 +43,20 @@ class Permit:
     """The operation may go on to the fence.
 
     `mode` off: it passes unfenced, and `scope` is None. For a mutation under `enforce` the scope is
-    set and the operation carries a token. For a read a scope of None means that there is nothing to
-    compare with; otherwise `reads` says what to do when the read carries a token. `rule` is None
-    where the default applied.
+    set, and the operation carries a token unless the rule lets it pass without. For a read a scope
+    of None means that there is nothing to compare with; otherwise `reads` says what to do when the
+    read carries a token. `rule` is None where the default applied.
     """
 
     scope: Scope | None
     mode: Mode
     reads: Reads
     rule: RuleSettings | None
+
+    @property
+    def max_jump(self) -> int | None:
+        """The most that the token may lie above the mark; None: any number."""
+        return None if self.rule is None else self.rule.max_jump
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +226,7 @@ def _covers_rows_as_one(
     return not (pattern.has_rest and template.uses(len(pattern.captures) - 1))
 
 
-def _exact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Permit:
+def _exact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Permit | Problem:
     for rule in rules:
         if route.startswith(rule.prefix):
             found = rule.path.fullmatch(route)
@@ -239,6 +245,8 @@ def _inexact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Perm
             if found:
                 return _permit(operation, rule, found)
             blocking = rule.settings
+            if not blocking.allows(operation.method):
+                return _no_such_method(operation, blocking)
             break
     if operation.kind.mutates or _asks_for_seal(operation, blocking):
         return _undetermined(operation, blocking)
@@ -250,14 +258,26 @@ def _asks_for_seal(operation: Operation, rule: RuleSettings | None) -> bool:
     return operation.token is not None and rule is not None and rule.reads is Reads.SEAL
 
 
-def _permit(operation: Operation, rule: _Rule, found: re.Match[str]) -> Permit:
+def _permit(operation: Operation, rule: _Rule, found: re.Match[str]) -> Permit | Problem:
     settings = rule.settings
+    if not settings.allows(operation.method):
+        return _no_such_method(operation, settings)
     if settings.mode is Mode.OFF:
         return Permit(None, Mode.OFF, Reads.IGNORE, settings)
     if rule.template is None:
         return Permit(_own_scope(operation), Mode.ENFORCE, settings.reads, settings)
     scope = Scope(bounded_scope(rule.template.expand(found.groups())))
     return Permit(scope, Mode.ENFORCE, settings.reads, settings)
+
+
+def _no_such_method(operation: Operation, rule: RuleSettings) -> Problem:
+    methods = rule.methods or ()
+    allow = ", ".join((*methods, "HEAD") if "GET" in methods else methods)
+    return Problem(
+        Code.METHOD_NOT_ALLOWED,
+        f"{operation.method} is not one of the methods of {operation.route}: {allow}",
+        allow=allow,
+    )
 
 
 def _own_scope(operation: Operation) -> Scope:
@@ -268,7 +288,7 @@ def _own_scope(operation: Operation) -> Scope:
 def _with_token(operation: Operation, permit: Permit | Problem) -> Permit | Problem:
     if isinstance(permit, Problem) or permit.mode is Mode.OFF:
         return permit
-    if operation.kind.mutates and operation.token is None:
+    if operation.kind.mutates and operation.token is None and not _may_lack_token(permit.rule):
         return Problem(
             Code.TOKEN_REQUIRED,
             f"{operation.method} changes the store, so it needs X-Fence-Token: the number that "
@@ -276,6 +296,10 @@ def _with_token(operation: Operation, permit: Permit | Problem) -> Permit | Prob
             details=f"scope {permit.scope}",
         )
     return permit
+
+
+def _may_lack_token(rule: RuleSettings | None) -> bool:
+    return rule is not None and rule.on_missing_token is OnMissingToken.ALLOW_AND_COUNT
 
 
 def _undetermined(operation: Operation, rule: RuleSettings | None) -> Problem:

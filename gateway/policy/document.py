@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -20,6 +19,7 @@ from gateway.policy.auth_settings import AuthSettings, KeySettings
 from gateway.policy.kinds import CLOSED, AddressText, Text
 from gateway.policy.limits import Limits
 from gateway.policy.registry_settings import RegistrySettings
+from gateway.policy.rule_settings import Mode, OnMissingToken, Reads, RuleSettings
 from gateway.policy.store_settings import (
     FilesSettings,
     PostgresSettings,
@@ -39,6 +39,7 @@ __all__ = [
     "KeySettings",
     "Limits",
     "Mode",
+    "OnMissingToken",
     "PolicySet",
     "PostgresSettings",
     "Reads",
@@ -54,21 +55,6 @@ __all__ = [
 
 
 _DEFAULT_LISTEN: Final = Address("127.0.0.1", 8080)
-
-
-class Mode(StrEnum):
-    """Whether a rule fences."""
-
-    ENFORCE = "enforce"
-    OFF = "off"
-
-
-class Reads(StrEnum):
-    """What a read that carries a token does."""
-
-    CHECK = "check"
-    SEAL = "seal"
-    IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,41 +99,6 @@ class AdminSettings:
             "missing and FENCEGATE_ADMIN_KEY is not set."
         ),
     ] = Path("admin-key")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleSettings:
-    """One rule: what it matches, and how that is fenced. The first match wins."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
-
-    match: Annotated[
-        Text,
-        Field(
-            description='Path as the client sends it: "/files/reports/{team}/{rest*}". {x} is one '
-            "segment, {x*} the rest."
-        ),
-    ]
-    store: Annotated[Text | None, Field(description="The store; absent: any.")] = None
-    scope: Annotated[
-        Text | None,
-        Field(
-            description='Name of the shared scope, such as "reports/{team}"; absent: each resource '
-            "is its own."
-        ),
-    ] = None
-    mode: Annotated[
-        Mode, Field(description='"off" lets requests pass unfenced, without a token.')
-    ] = Mode.ENFORCE
-    reads: Annotated[
-        Reads,
-        Field(
-            description='Reads with a token: "check" refuses one that is known to be stale, "seal" '
-            'raises and drains first, "ignore" does not look.'
-        ),
-    ] = Reads.CHECK
-    # Its file and line, from the loader.
-    where: str = field(default="", compare=False)
 
 
 Store = Annotated[StoreSettings, Field(discriminator="type")]

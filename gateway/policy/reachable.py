@@ -5,11 +5,21 @@ A rule is dead when no store has such paths, or when earlier rules take all of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from gateway.policy.complaint import Complaints, nearest
 from gateway.policy.decide import fits_rows, names_table, rows_depth
-from gateway.policy.document import FilesSettings, Mode, Reads, RuleSettings, StoreSettings
+from gateway.policy.document import (
+    FilesSettings,
+    Mode,
+    OnMissingToken,
+    Reads,
+    RuleSettings,
+    StoreSettings,
+)
 from gateway.policy.lines import Path
 from gateway.policy.pattern import (
     Capture,
@@ -21,6 +31,7 @@ from gateway.policy.pattern import (
     parse_pattern,
     parse_template,
 )
+from gateway.policy.rule_settings import KNOWN_METHODS
 from gateway.policy.shape import Draft
 
 
@@ -46,10 +57,38 @@ def check_rules(draft: Draft, complaints: Complaints) -> None:
 
 
 def _contradictions(rule: RuleSettings, path: Path, complaints: Complaints) -> None:
-    if rule.mode is Mode.OFF and rule.scope is not None:
-        complaints.add((*path, "scope"), 'has no effect with mode = "off"; remove one of the two')
-    if rule.mode is Mode.OFF and rule.reads is not Reads.CHECK:
-        complaints.add((*path, "reads"), 'has no effect with mode = "off"; remove one of the two')
+    if rule.mode is Mode.OFF:
+        for key, default in _NOT_WITH_OFF.items():
+            if getattr(rule, key) != default:
+                message = 'has no effect with mode = "off"; remove one of the two'
+                complaints.add((*path, key), message)
+    if rule.signed:
+        message = "signatures of tokens are not verified by this release; remove it"
+        complaints.add((*path, "signed"), message)
+    _methods(rule, path, complaints)
+
+
+_NOT_WITH_OFF: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "scope": None,
+        "reads": Reads.CHECK,
+        "on_missing_token": OnMissingToken.REFUSE,
+        "max_jump": None,
+        "signed": False,
+    }
+)
+
+
+def _methods(rule: RuleSettings, path: Path, complaints: Complaints) -> None:
+    if rule.methods == ():
+        message = "lets nothing through; name a method, or leave it away for all"
+        complaints.add((*path, "methods"), message)
+    for index, method in enumerate(rule.methods or ()):
+        if method in KNOWN_METHODS:
+            continue
+        upper = method.upper()
+        hint = f"write {upper}" if upper in KNOWN_METHODS else nearest(upper, KNOWN_METHODS)
+        complaints.add((*path, "methods", index), f'"{method}" is no method that can pass', hint)
 
 
 def _live(rule: RuleSettings, path: Path, draft: Draft, complaints: Complaints) -> _Live | None:

@@ -37,6 +37,7 @@ from gateway.model.event import (
     RequestFinished,
     Retried,
     TicketsOpen,
+    TokenMissing,
     UpstreamCalled,
 )
 from gateway.model.mark import Mark
@@ -136,7 +137,7 @@ class Log:
                 self._registry_called(op, seconds, ok)
             case Rejected() | Retried() | TicketsOpen() | UpstreamCalled() | LoopLagged():
                 pass
-            case IssuerKeysRead():
+            case IssuerKeysRead() | TokenMissing():
                 pass
             case _:
                 assert_never(event)

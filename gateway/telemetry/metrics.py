@@ -43,6 +43,7 @@ from gateway.model.event import (
     RequestFinished,
     Retried,
     TicketsOpen,
+    TokenMissing,
     UpstreamCalled,
 )
 from gateway.model.operation import Kind
@@ -72,6 +73,10 @@ _COUNTERS: Final = {
     "fencegate_retries_total": (
         "Retries recognised by their key; answer is replayed, applied, refused or unknown.",
         ("store", "answer"),
+    ),
+    "fencegate_tokens_missing_total": (
+        "Mutations without a token that passed unfenced, by a rule's on_missing_token.",
+        ("store",),
     ),
     "fencegate_registry_ops_total": ("Registry operations, failed ones included.", ("op",)),
     "fencegate_registry_failures_total": ("Registry operations without an answer.", ("op",)),
@@ -183,6 +188,7 @@ class Metrics:
         self._unknown = _Counters("fencegate_outcome_unknown_total", registry)
         self._settled = _Counters("fencegate_outcome_settled_total", registry)
         self._retries = _Counters("fencegate_retries_total", registry)
+        self._missing = _Counters("fencegate_tokens_missing_total", registry)
         self._registry_ops = _Counters("fencegate_registry_ops_total", registry)
         self._registry_failures = _Counters("fencegate_registry_failures_total", registry)
         self._registry_seconds = _Histograms("fencegate_registry_seconds", registry)
@@ -214,7 +220,7 @@ class Metrics:
             self._settled.at(store, outcome)
         for answer in ("replayed", "applied", "refused", "unknown"):
             self._retries.at(store, answer)
-        for counter in (self._raises, self._unknown, self._after_lapse):
+        for counter in (self._raises, self._unknown, self._missing, self._after_lapse):
             counter.at(store)
 
     def emit(self, event: Event) -> None:
@@ -246,6 +252,8 @@ class Metrics:
                 self._settled.at(store, outcome).inc()
             case Retried(store, answer):
                 self._retries.at(store, answer).inc()
+            case TokenMissing(store):
+                self._missing.at(store).inc()
             case DuplicateFound():
                 self._duplicates.at().inc()
             case RegistryRegressed():

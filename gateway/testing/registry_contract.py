@@ -14,6 +14,7 @@ from gateway.model.claim import (
     ClaimAnswer,
     ClaimBurnt,
     Claimed,
+    ClaimImplausible,
     ClaimStale,
     EraDiffers,
     Generation,
@@ -45,7 +46,12 @@ class _Claimer:
         return cls(registry, replica, await registry.join(replica))
 
     async def claim(
-        self, token: int | None, holder: str | None = None, era: int = 1, scope: Scope = SCOPE
+        self,
+        token: int | None,
+        holder: str | None = None,
+        era: int = 1,
+        scope: Scope = SCOPE,
+        max_jump: int | None = None,
     ) -> ClaimAnswer:
         self._count += 1
         return await self.registry.claim(
@@ -57,6 +63,7 @@ class _Claimer:
                 self.replica,
                 self.generation,
                 RegistrationId(f"{self.generation}.{self._count}"),
+                max_jump,
             )
         )
 
@@ -191,6 +198,39 @@ async def holders_bind_and_burn(registry: Registry) -> None:
     assert isinstance(await one.claim(6, "b"), Claimed)
 
 
+async def an_implausible_raise_is_not_learnt(registry: Registry) -> None:
+    """A raise above the mark by more than `max_jump` changes nothing: no mark, no registration.
+
+    The bound is the registry's mark, exact at every size; equal tokens, issued ones and the first
+    of an era are no jump.
+    """
+    one = await _Claimer.join(registry)
+    first = 2**53 + 1
+    assert isinstance(await one.claim(first, max_jump=10), Claimed), "the first is exempt"
+    answer = await one.claim(first + 11, "a", max_jump=10)
+    assert answer == ClaimImplausible(Mark(Era(1), first)), answer
+    assert await _mark(registry) == Mark(Era(1), first), "not learnt"
+    assert len(await one.pending(Mark(Era(1), MAX_TOKEN))) == 1, "not registered"
+    assert isinstance(await one.claim(first, max_jump=1), Claimed)
+    assert isinstance(await one.claim(first + 10, max_jump=10), Claimed), "as far as allowed"
+    assert isinstance(await one.claim(None, max_jump=1), Claimed)
+    assert isinstance(await one.claim(first, max_jump=1), ClaimStale), "stale is told as stale"
+    assert isinstance(await one.claim(MAX_TOKEN - 9), Claimed), "no bound"
+    assert isinstance(await one.claim(MAX_TOKEN, max_jump=8), ClaimImplausible)
+    assert isinstance(await one.claim(MAX_TOKEN, max_jump=MAX_TOKEN), Claimed)
+
+
+async def an_implausible_raise_is_judged_by_era(registry: Registry) -> None:
+    """After a reset the first mark may be any number again."""
+    one = await _Claimer.join(registry)
+    await one.claim(5)
+    await registry.reset(SCOPE, Era(1), "test")
+    await registry.yield_(SCOPE, _R0, one.generation, await _mark(registry))
+    assert await registry.reset(SCOPE, Era(1), "test") == Mark(Era(2), 0)
+    assert isinstance(await one.claim(900, era=2, max_jump=1), Claimed)
+    assert isinstance(await one.claim(902, era=2, max_jump=1), ClaimImplausible)
+
+
 async def an_ended_generation_claims_nothing(registry: Registry) -> None:
     """Unknown and evicted generations are refused; the eviction drops their registrations."""
     one = await _Claimer.join(registry)
@@ -289,6 +329,8 @@ REGISTRY_LAWS: Final[tuple[Law, ...]] = (
     an_unseen_notice_stays,
     a_wait_ends_with_a_notice,
     holders_bind_and_burn,
+    an_implausible_raise_is_not_learnt,
+    an_implausible_raise_is_judged_by_era,
     an_ended_generation_claims_nothing,
     a_deregistration_goes_by_its_id,
     leaving_takes_everything_along,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.engine.fences import Admission, Fences, Timing
+from gateway.model.claim import Claim, RegistrationId, ReplicaId
 from gateway.model.event import DuplicateFound, Event, RegistryRegressed
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import Code, Problem
@@ -230,3 +231,44 @@ async def test_unclean_stop_is_waited_for_its_settle_time(
             assert got.code is Code.NOT_DRAINED
     got.settle()
     await fences.stop()
+
+
+async def test_a_jump_is_judged_by_the_registrys_mark(fences: Fences, registry: Registry) -> None:
+    """A replica whose cached mark lies behind takes what is near the real one, and only that."""
+    (await admitted(fences, 5)).settle()
+    other = ReplicaId("other")
+    generation = await registry.join(other)
+    raised = RegistrationId(f"{generation}.1")
+    await registry.claim(Claim(SCOPE, Era(1), Token(1000), None, other, generation, raised))
+    await registry.leave(other, generation)
+    far = await fences.admit(SCOPE, Token(1011), None, "files", 10)
+    assert isinstance(far, Problem)
+    assert (far.code, far.status, far.mark) == (Code.TOKEN_IMPLAUSIBLE, 403, None)
+    assert "1000" not in str(far), "the mark is nobody's business"
+    near = await fences.admit(SCOPE, Token(1010), None, "files", 10)
+    assert isinstance(near, Admission), "from the cached 5 it would have been too far"
+    near.settle()
+
+
+async def test_an_implausible_token_locks_nobody_out(fences: Fences) -> None:
+    """Refused and not learnt: the real holder goes on, by write and by seal; an admin may jump."""
+    (await admitted(fences, 5)).settle()
+    forged = await fences.admit(SCOPE, Token(2**60), None, "files", 10)
+    sealed = await fences.seal(SCOPE, Token(2**60), None, 10)
+    assert isinstance(forged, Problem)
+    assert isinstance(sealed, Problem)
+    assert {forged.code, sealed.code} == {Code.TOKEN_IMPLAUSIBLE}
+    (await admitted(fences, 5)).settle()
+    assert await fences.seal(SCOPE, Token(2**60), None) == Mark(Era(1), 2**60)
+
+
+async def test_claims_of_different_bounds_do_not_share_an_answer(fences: Fences) -> None:
+    """Two rules of one scope: the one without a bound raises, the other refuses, at once."""
+    (await admitted(fences, 5)).settle()
+    bounded, free = await asyncio.gather(
+        fences.admit(SCOPE, Token(100), None, "files", 10),
+        fences.admit(SCOPE, Token(100), None, "files"),
+    )
+    assert isinstance(bounded, Problem)
+    assert isinstance(free, Admission)
+    free.settle()

@@ -12,6 +12,7 @@ from gateway.model.claim import (
     ClaimAnswer,
     ClaimBurnt,
     Claimed,
+    ClaimImplausible,
     ClaimStale,
     EraDiffers,
     Generation,
@@ -101,7 +102,7 @@ class PostgresRegistry:
             claim.replica,
             claim.generation,
             claim.registration,
-            None,
+            claim.max_jump,
         )
         return _claim_answer(row)
 
@@ -276,6 +277,8 @@ def _claim_answer(row: Any) -> ClaimAnswer:
             return EraDiffers(mark.era)
         case "stale":
             return ClaimStale(mark)
+        case "implausible":
+            return ClaimImplausible(mark)
         case "burnt" | "burns" as verdict:
             return ClaimBurnt(mark, first=verdict == "burns")
         case "claimed" | "raised" as verdict:

@@ -8,6 +8,7 @@ from gateway.model.claim import (
     ClaimAnswer,
     ClaimBurnt,
     Claimed,
+    ClaimImplausible,
     ClaimStale,
     EraDiffers,
     Generation,
@@ -59,6 +60,8 @@ def claim_answer(fields: Answer) -> ClaimAnswer:
             return ClaimStale(mark(fields[1:5]))
         case b"burnt":
             return ClaimBurnt(mark(fields[2:6]), first=fields[1] == b"1")
+        case b"implausible":
+            return ClaimImplausible(mark(fields[1:5]))
         case b"claimed":
             raised_from = mark(fields[2:6]) if fields[1] == b"1" else None
             return Claimed(mark(fields[6:10]), registrations(fields[10:]), raised_from)

@@ -33,6 +33,19 @@ local function next_of(token)
   return table.concat(digits)
 end
 
+local function sum(a, b)
+  local digits, carry = {}, 0
+  for i = 0, math.max(#a, #b) - 1 do
+    local digit = carry
+    if i < #a then digit = digit + a:byte(#a - i) - 48 end
+    if i < #b then digit = digit + b:byte(#b - i) - 48 end
+    carry = digit >= 10 and 1 or 0
+    table.insert(digits, 1, digit % 10)
+  end
+  if carry == 1 then table.insert(digits, 1, 1) end
+  return table.concat(digits)
+end
+
 -- Marks are ordered by era, token, burnt.
 local function below(a, b)
   if a.era ~= b.era then return above(b.era, a.era) end
@@ -180,11 +193,13 @@ function steps.finish(replica, generation, beat)
   return {'ended'}
 end
 
-function steps.claim(scope, era, token, holder, generation, id)
+-- `max_jump` is empty where a raise may be of any size; the first mark of an era always may.
+function steps.claim(scope, era, token, holder, generation, id, max_jump)
   if not is_current(generation) then return {'ended'} end
   local record = load(scope)
   if era ~= record.era then return {'era', record.era} end
-  if token == '' then token = next_of(record.token) end
+  local issued = token == ''
+  if issued then token = next_of(record.token) end
   if above(record.token, token) or above(token, MAX) then
     local answer = {'stale'}
     add_mark(answer, record)
@@ -200,6 +215,12 @@ function steps.claim(scope, era, token, holder, generation, id)
       tell(scope, record, lower(record, record))
     end
     local answer = {'burnt', first and '1' or '0'}
+    add_mark(answer, record)
+    return answer
+  end
+  local bounded = max_jump ~= '' and not issued and record.token ~= '0'
+  if bounded and above(token, sum(record.token, max_jump)) then
+    local answer = {'implausible'}
     add_mark(answer, record)
     return answer
   end

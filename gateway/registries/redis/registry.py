@@ -107,6 +107,7 @@ class RedisRegistry:
             claim.holder or "",
             claim.generation,
             claim.registration,
+            "" if claim.max_jump is None else claim.max_jump,
             fence=self._fence,
         )
         return answers.claim_answer(answer)

@@ -39,6 +39,10 @@ mode = "off"
 [[rules]]
 match = "/files/seal/{x}"
 reads = "seal"
+[[rules]]
+match = "/files/legacy/{x}"
+on_missing_token = "allow-and-count"
+max_jump = 10
 """
 
 
@@ -58,6 +62,9 @@ def told(policy: PolicySet, method: str, url: str, token: str | None = "7") -> d
 @pytest.mark.parametrize(
     "method, url, token, name, text",
     [
+        ("PUT", "/files/legacy/a", None, "answer", "passed on unfenced and counted"),
+        ("PUT", "/files/legacy/a", None, "not covered", "writes without a token"),
+        ("PUT", "/files/legacy/a", "7", "answer", "403 fence_token_implausible"),
         ("PUT", "/files/a", "7", "scope", "files:a (its own"),
         (
             "PUT",

@@ -305,3 +305,48 @@ def test_every_combination_of_kind_token_and_mode_is_decided() -> None:
             assert code(answer) is Code.TOKEN_REQUIRED
         else:
             assert (permit(answer).scope is None) == (area == "off")
+
+
+def test_a_method_that_a_rule_does_not_list_is_refused() -> None:
+    """405 with Allow, before the token is looked at; GET lets HEAD through."""
+    table = decider(rule(match="/files/log/{x*}", scope="log") + 'methods = ["GET", "PUT"]\n')
+    assert permit(table.decide(put("/files/log/a"))).scope == "log"
+    assert isinstance(table.decide(replace(get("/files/log/a"), method="HEAD")), Permit)
+    delete = replace(put("/files/log/a", None), method="DELETE", kind=Kind.DELETE)
+    refused = table.decide(delete)
+    assert code(refused) is Code.METHOD_NOT_ALLOWED
+    assert isinstance(refused, Problem)
+    assert refused.allow == "GET, PUT, HEAD"
+    assert isinstance(table.decide(replace(delete, route="/files/other", token=Token(1))), Permit)
+
+
+def test_methods_hold_with_mode_off_too() -> None:
+    """What passes unfenced can still be bounded to reads."""
+    table = decider(rule(match="/files/{x*}", mode="off") + 'methods = ["GET"]\n')
+    assert isinstance(table.decide(get("/files/a")), Permit)
+    assert code(table.decide(put("/files/a"))) is Code.METHOD_NOT_ALLOWED
+
+
+def test_rows_that_are_not_known_do_not_get_around_methods() -> None:
+    """A read of a whole table meets the methods of the rule that some of its rows match."""
+    table = decider(rule(match="/db/jobs/{id}") + 'methods = ["PATCH"]\n')
+    assert code(table.decide(read_rows("jobs", None))) is Code.METHOD_NOT_ALLOWED
+    assert isinstance(table.decide(read_rows("runs", None)), Permit)
+
+
+def test_a_rule_can_let_changes_without_a_token_pass() -> None:
+    """The scope stays what it is; with a token nothing changes, and malformed is never missing."""
+    table = decider(
+        rule(match="/files/old/{x*}", scope="old", on_missing_token="allow-and-count"),
+        rule(match="/files/new/{x*}", scope="new"),
+    )
+    assert permit(table.decide(put("/files/old/a", None))).scope == "old"
+    assert permit(table.decide(put("/files/old/a", 7))).scope == "old"
+    assert code(table.decide(put("/files/new/a", None))) is Code.TOKEN_REQUIRED
+
+
+def test_a_rule_bounds_how_far_a_token_may_jump() -> None:
+    """The permit carries the bound to whoever claims."""
+    table = decider(rule(match="/files/{x}", scope="a") + "max_jump = 10\n")
+    assert permit(table.decide(put("/files/a"))).max_jump == 10
+    assert permit(table.decide(put("/files/a/b"))).max_jump is None

@@ -40,7 +40,34 @@ def mistakes(text: str) -> str:
     return str(caught.value)
 
 
+RULE = GOOD + "[[rules]]\nmatch = '/files/x'\n"
+
 MISTAKES = {
+    "method in lower case": (
+        RULE + "methods = ['GET', 'put']\n",
+        'p.toml:6: rules[0].methods[1]: "put" is no method that can pass (write PUT)',
+    ),
+    "method that is none": (
+        RULE + "methods = ['PUTT']\n",
+        'p.toml:6: rules[0].methods[0]: "PUTT" is no method that can pass (did you mean PUT?)',
+    ),
+    "no method at all": (
+        RULE + "methods = []\n",
+        "p.toml:6: rules[0].methods: lets nothing through; name a method, or leave it away for all",
+    ),
+    "jump of nothing": (
+        RULE + "max_jump = 0\n",
+        "p.toml:6: rules[0].max_jump: expected at least 1, found 0",
+    ),
+    "what to do without a token": (
+        RULE + "on_missing_token = 'allow-and-cont'\n",
+        'p.toml:6: rules[0].on_missing_token: expected "refuse" or "allow-and-count", found '
+        '"allow-and-cont" (did you mean allow-and-count?)',
+    ),
+    "bound where nothing is compared": (
+        RULE + "mode = 'off'\nmax_jump = 1\n",
+        'p.toml:7: rules[0].max_jump: has no effect with mode = "off"; remove one of the two',
+    ),
     "section": (
         "[limts]\n" + GOOD,
         "p.toml:1: limts: there is no such key here (did you mean limits?)",

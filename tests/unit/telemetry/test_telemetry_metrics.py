@@ -33,6 +33,7 @@ from gateway.model.event import (
     RequestFinished,
     Retried,
     TicketsOpen,
+    TokenMissing,
     UpstreamCalled,
 )
 from gateway.model.mark import NO_MARK, Era, Mark, Scope
@@ -51,6 +52,7 @@ EVENTS: dict[Event, str] = {
     Raised("db", S, NO_MARK, HIGH): 'fencegate_raises_total{store="db"}',
     Drained(S, 0.2, complete=False): "fencegate_drain_seconds_count",
     TicketsOpen("db", 1): 'fencegate_tickets_open{store="db"}',
+    TokenMissing("db"): 'fencegate_tokens_missing_total{store="db"}',
     OutcomeLost("db", S, "r1"): 'fencegate_outcome_unknown_total{store="db"}',
     OutcomeSettled("db", S, "r1", "applied", 2.0): (
         'fencegate_outcome_settled_total{outcome="applied",store="db"}'
