@@ -62,11 +62,8 @@ from gateway.settings import METRICS_DIR_VARIABLE, admin_key, secret_file
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.system_clock import SystemClock, wall_s
-from gateway.telemetry.fanout import Fanout
-from gateway.telemetry.log_sink import LogSink
-from gateway.telemetry.logs import Log
 from gateway.telemetry.loop_lag import watch_loop
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.observation import Observation
 
 _GRACE_S: Final = 8  # container engines kill 10 s after SIGTERM
 
@@ -355,14 +352,11 @@ def build_engine(
 # --- serving ------------------------------------------------------------------------------------
 async def _serve(policy: PolicySet, place: Place) -> None:
     clock = SystemClock()
-    metrics = Metrics(
-        ((s.name, s.dialect) for s in policy.stores.values()),
-        os.environ.get(METRICS_DIR_VARIABLE) if not place.alone else None,
-    )
-    sink = LogSink(sys.stderr.buffer)
-    observer = Fanout(metrics, Log(sink, readable=sys.stderr.isatty()))
+    metrics_dir = None if place.alone else os.environ.get(METRICS_DIR_VARIABLE)
+    watch = Observation(policy, clock, sys.stderr, metrics_dir)
+    observer = watch.observer
     async with AsyncExitStack() as stack:
-        stack.callback(sink.close)
+        stack.callback(watch.close)
         reloads = Reloads(observer)
         stack.enter_context(reloads.on_hangup())
         tls = listeners_tls(policy, reloads)
@@ -382,7 +376,7 @@ async def _serve(policy: PolicySet, place: Place) -> None:
             engine.fences,
             readiness,
             admin_key=admin,
-            exposition=metrics.exposition,
+            exposition=watch.metrics.exposition,
             digest=policy.digest,
             version=metadata.version("fencegate"),
             reach=engine.decider.meets,
@@ -396,7 +390,7 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         lag = asyncio.create_task(watch_loop(clock, observer))
         stack.callback(lag.cancel)
         await engine.fences.start(max(s.capabilities.settle_ms for s in stores.values()) / 1000)
-        await _run(policy, listeners, sockets, engine, readiness, clock, observer, place, tls)
+        await _run(policy, listeners, sockets, engine, readiness, clock, watch, place, tls)
 
 
 async def _token_verifier(
@@ -435,10 +429,11 @@ async def _run(
     engine: Engine,
     readiness: Readiness,
     clock: SystemClock,
-    observer: Observer,
+    watch: Observation,
     place: Place,
     tls: ServerTls | None,
 ) -> None:
+    observer = watch.observer
     limits, ids = EdgeLimits.of(policy.limits), RequestIds()
     hosts = frozenset(policy.server.hosts) or None
     plane = DataPlane(
@@ -449,6 +444,8 @@ async def _run(
         ids=ids,
         limits=limits,
         hosts=hosts,
+        journeys=watch.journeys,
+        slow_s=watch.slow_s,
     )
     server = EdgeServer(
         plane, sockets, limits=limits, ids=ids, observer=observer, grace_s=_GRACE_S, tls=tls

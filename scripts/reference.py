@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: commands, error codes, settings, variables, metrics.
+"""Writes docs/reference/ from the code: commands, codes, settings, variables, metrics, the log.
 
 python scripts/reference.py            writes the pages
 python scripts/reference.py --check    writes nothing, and fails when a committed page differs
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from gateway.cli.commands import app
 from gateway.model.problem import STATUS, Code
 from gateway.policy.schema import SECTIONS, Setting, settings_of
 from gateway.settings import VARIABLES
+from gateway.telemetry.log_lines import FIRST, LINES, MARK, STAGES, LogField
 from gateway.telemetry.metrics import CATALOGUE, Metrics
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -136,7 +137,51 @@ def metrics() -> Iterator[str]:
         yield f"| `{name}` | {family.type} | {labels} | {family.documentation} |"
 
 
-PAGES = {"cli.md": commands, "codes.md": codes, "settings.md": settings, "metrics.md": metrics}
+def logs() -> Iterator[str]:
+    """The page of the log."""
+    yield "# The log\n"
+    yield "Written to standard error: one JSON object a line, in UTF-8; on a terminal, readable"
+    yield "text with the same fields. A field whose name ends in `ms` is in milliseconds, in"
+    yield "`seconds` or `_s` in seconds; names of bytes count bytes. What is not known is left out,"
+    yield "never null. New fields and kinds of lines may come with a release; skip those you do not"
+    yield "know. No line holds a credential, a signature, a query or a body.\n"
+    yield "Lines that do not begin with `{` are for a person: what is served where, warnings at the"
+    yield "start.\n"
+    yield "## Every line\n"
+    yield "In this order, before all other fields.\n"
+    yield from field_table(FIRST)
+    for name, line in LINES.items():
+        yield f"## `{name}`\n"
+        yield f"Level `{line.level}`. {line.when}\n"
+        yield from field_table(line.fields)
+    yield "## Marks\n"
+    yield "A field of type mark is an object.\n"
+    yield from field_table(MARK)
+    yield "## Slow requests\n"
+    yield "A request that takes `slow_request_ms` (`[telemetry]`, 1,000 unless set) or longer is"
+    yield "logged with `slow` and with `stages_ms`: the milliseconds in each stage that it met, in"
+    yield "the order of its way. Time in no stage is the gateway's own, or of other requests.\n"
+    yield "| stage | where the time went |\n|---|---|"
+    for name, meaning in STAGES.items():
+        yield f"| `{name}` | {meaning} |"
+
+
+def field_table(fields: Iterable[LogField]) -> Iterator[str]:
+    """The fields of one kind of line."""
+    yield "| field | type | always | meaning |\n|---|---|---|---|"
+    for field in fields:
+        always = "no" if field.optional else "yes"
+        yield f"| `{field.name}` | {field.type} | {always} | {field.meaning} |"
+    yield ""
+
+
+PAGES = {
+    "cli.md": commands,
+    "codes.md": codes,
+    "settings.md": settings,
+    "metrics.md": metrics,
+    "logs.md": logs,
+}
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from gateway.edge.asgi_types import Scope
@@ -11,6 +12,7 @@ from gateway.model.outcome import Applied, Outcome, ReadOk, Unknown
 from gateway.model.problem import Code, Problem
 from gateway.policy.decide import Permit
 from gateway.ports.clock import Clock
+from gateway.ports.journey import Journey
 from gateway.ports.observer import Observer
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -39,7 +41,7 @@ def assumed_kind(method: str) -> Kind:
 class Account:
     """Collects what is known of a request. `store` and `dialect` are empty until they are.
 
-    `quiet` leaves the events out (health checks, scrapes).
+    `quiet` leaves the events out (health checks, scrapes). `slow_s` is from when a request is slow.
     """
 
     __slots__ = (
@@ -49,6 +51,7 @@ class Account:
         "bytes_in",
         "dialect",
         "fence_scope",
+        "journey",
         "kind",
         "operation",
         "outcome",
@@ -57,12 +60,22 @@ class Account:
         "replayed",
         "request_id",
         "retried",
+        "slow_s",
         "status",
         "store",
     )
 
-    def __init__(self, scope: Scope, request_id: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        request_id: str,
+        clock: Clock,
+        journey: Journey | None = None,
+        slow_s: float = math.inf,
+    ) -> None:
         self._scope = scope
+        self.journey = journey
+        self.slow_s = slow_s
         self._clock = clock
         self._began_s = clock.boottime_s()
         self.request_id = request_id
@@ -123,6 +136,7 @@ class Account:
         if self.quiet:
             return
         problem, operation, client = self.problem, self.operation, self._scope["client"]
+        journey, seconds = self.journey, self._clock.boottime_s() - self._began_s
         if problem is not None and problem.code not in _NO_REJECTION:
             observer.emit(Rejected(self.store, problem.reason))
         observer.emit(
@@ -135,7 +149,7 @@ class Account:
                 method=self._scope["method"],
                 path=self._scope["raw_path"].decode("latin-1"),
                 status=self.status,
-                seconds=self._clock.boottime_s() - self._began_s,
+                seconds=seconds,
                 scope=self.fence_scope,
                 token=operation.token if operation is not None else None,
                 holder=operation.holder if operation is not None else None,
@@ -146,6 +160,8 @@ class Account:
                 bytes_in=self.bytes_in,
                 replayed=self.replayed,
                 retried=self.retried,
+                slow=seconds >= self.slow_s,
+                stages=() if journey is None else tuple(journey.stages),
             )
         )
 

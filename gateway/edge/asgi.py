@@ -6,6 +6,7 @@ before the operation is understood is refused, a mutation that fails behind that
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable
 from typing import Final
@@ -27,6 +28,7 @@ from gateway.model.problem import Code, Problem
 from gateway.ports.body import BodyError
 from gateway.ports.clock import Clock
 from gateway.ports.dialect import Parsed, RawRequest, Reply
+from gateway.ports.journey import Journey, stage
 from gateway.ports.observer import Observer
 
 _INTERNAL: Final = Problem(
@@ -39,6 +41,8 @@ class DataPlane:
     """The ASGI application of all listeners.
 
     `wall_s` reads CLOCK_REALTIME, for signatures. `hosts` are the names served, None for any.
+    `journeys` observes where time goes, None where nobody wants to know; a request is slow from
+    `slow_s` on.
     """
 
     def __init__(
@@ -51,6 +55,8 @@ class DataPlane:
         ids: RequestIds,
         limits: EdgeLimits,
         hosts: frozenset[str] | None = None,
+        journeys: Callable[[], Journey] | None = None,
+        slow_s: float = math.inf,
     ) -> None:
         self._listeners = Listeners(listeners)
         self._clock = clock
@@ -58,13 +64,18 @@ class DataPlane:
         self._observer = observer
         self._ids = ids
         self._limits = limits
+        self._journeys = journeys
+        self._slow_s = slow_s
         known = None if hosts is None else frozenset(h.lower().encode("ascii") for h in hosts)
         self._rules = GuardRules(limits.max_head_bytes, limits.max_fields, known)
         self._any_host = GuardRules(limits.max_head_bytes, limits.max_fields)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        account = Account(scope, self._ids(), self._clock)
+        journeys = self._journeys
+        journey = None if journeys is None else journeys()
+        entered = None if journey is None else journey.enter()
+        account = Account(scope, self._ids(), self._clock, journey, self._slow_s)
         try:
             listener = self._listeners.find(scope["server"])
             target = None if listener is None else listener.find(scope["raw_path"])
@@ -78,6 +89,8 @@ class DataPlane:
             account.broke_off()
             self._fault(account, error)
         finally:
+            if journey is not None and entered is not None:
+                journey.leave(entered)
             account.close(self._observer)
 
     def _guard(
@@ -116,14 +129,16 @@ class DataPlane:
         if isinstance(checked, Problem):
             request, parsed = _unchecked(scope, receive, account.request_id), checked
         else:
-            request, parsed = checked, await self._parse(front, checked, account)
+            with stage("parse"):
+                request, parsed = checked, await self._parse(front, checked, account)
         if isinstance(parsed, Reply):
             account.answered_by_dialect()
             await send_reply(send, parsed, account)
             return
         reply = await self._answer(front, request, parsed, account)
         try:
-            await send_reply(send, reply, account)
+            with stage("answer"):
+                await send_reply(send, reply, account)
         finally:
             await release(reply.body)
 

@@ -68,6 +68,7 @@ from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import Problem
 from gateway.model.token import Holder, Token
 from gateway.ports.clock import Clock
+from gateway.ports.journey import stage
 from gateway.ports.observer import Observer
 from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import CarryFailed, Store
@@ -363,7 +364,8 @@ class Fences:
             effect.max_jump,
         )
         try:
-            answer = await self._calls.claim(claim)
+            with stage("claim"):
+                answer = await self._calls.claim(claim)
         except Exception as error:
             self._fault("claim", error)
             self.apply(scope, ClaimFailed(effect.registration))
@@ -397,8 +399,9 @@ class Fences:
     async def _drain(self, scope: Scope, registration: RegistrationId, mark: Mark) -> None:
         began_s = self._clock.boottime_s()
         try:
-            async with asyncio.timeout(self._timing.drain_timeout_s):
-                await self._until_drained(scope, mark)
+            with stage("drain"):
+                async with asyncio.timeout(self._timing.drain_timeout_s):
+                    await self._until_drained(scope, mark)
         except Exception as error:
             self._fault("drain", error)
             self._observer.emit(Drained(scope, self._clock.boottime_s() - began_s, complete=False))

@@ -27,6 +27,7 @@ from gateway.policy.document import Mode, Reads
 from gateway.ports.body import Body
 from gateway.ports.clock import Clock
 from gateway.ports.dialect import Parsed
+from gateway.ports.journey import current, stage
 from gateway.ports.observer import Observer
 from gateway.ports.store import (
     BehindRegistry,
@@ -92,7 +93,8 @@ class Pipeline:
         problem = await self._read_fence(operation, permit)
         if problem is not None:
             return ReadFailed(problem)
-        result = await store.read(operation)
+        with stage("upstream"):
+            result = await store.read(operation)
         match result:
             case ReadDone(reply):
                 return ReadOk(reply)
@@ -136,12 +138,14 @@ class Pipeline:
         token = operation.token
         assert token is not None
         assert scope is not None
-        looked = await store.look(operation, scope)
+        with stage("look"):
+            looked = await store.look(operation, scope)
         if isinstance(looked, ReadRefused):
             return Refused(looked.problem)
-        admission = await self._fences.admit(
-            scope, token, operation.holder, store.name, permit.max_jump
-        )
+        with stage("admit"):
+            admission = await self._fences.admit(
+                scope, token, operation.holder, store.name, permit.max_jump
+            )
         if isinstance(admission, Problem):
             return Refused(admission)
         outlived = _stamped_above(looked, admission.mark)
@@ -166,10 +170,12 @@ class Pipeline:
         result: WriteResult | None = None
         began_s = self._clock.boottime_s()
         try:
-            result = await store.write(operation, body, gated.fence)
-            if isinstance(result, BehindRegistry):
-                result = await self._carry_again(operation, body, store, fence, gated)
-            return await self._outcome(operation, admission.scope, result)
+            with stage("upstream"):
+                result = await store.write(operation, body, gated.fence)
+                if isinstance(result, BehindRegistry):
+                    result = await self._carry_again(operation, body, store, fence, gated)
+            with stage("settle"):
+                return await self._outcome(operation, admission.scope, result)
         except Exception as error:
             self._observer.emit(Faulted(f"write to {store.name}", repr(error)))
             if not gated.passed:
@@ -242,7 +248,8 @@ class Pipeline:
                 await store.carry(scope, _UNFENCED)
                 self._open.add(store.name)
             fence = WriteFence(scope, _UNFENCED, uuid4().hex, NotLooked(), _always_open)
-            result = await store.write(operation, body, fence)
+            with stage("upstream"):
+                result = await store.write(operation, body, fence)
         except CarryFailed as failed:
             return Refused(Problem(Code.BUSY, str(failed), retry_after_s=1))
         return await self._outcome(operation, scope, result)
@@ -251,16 +258,19 @@ class Pipeline:
 class _Gated:
     """Remembers whether the gate was passed: before it, nothing can have taken effect."""
 
-    __slots__ = ("_ask", "fence", "passed")
+    __slots__ = ("_ask", "_journey", "fence", "passed")
 
     def __init__(self, fence: WriteFence) -> None:
         self.passed = False
         self._ask = fence.gate
+        self._journey = current()
         self.fence = dataclasses.replace(fence, gate=self._gate)
 
     def _gate(self) -> Problem | None:
         problem = self._ask()
         self.passed = problem is None
+        if self._journey is not None:
+            self._journey.passed_gate()
         return problem
 
 

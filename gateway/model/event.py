@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.model.mark import Mark, Scope
+from gateway.model.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +13,7 @@ class RequestFinished:
     """One request was answered. `outcome` is a value of fencegate_requests_total's label.
 
     `code` is None when the store's own success was passed on. `bytes_in` counts body bytes.
+    `stages` are those of a request that is observed; `slow` when it took longer than allowed.
     """
 
     request_id: str
@@ -33,6 +35,8 @@ class RequestFinished:
     bytes_in: int = 0
     replayed: bool = False
     retried: bool = False
+    slow: bool = False
+    stages: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from gateway.policy.store_settings import (
     StoreSettings,
     TableSettings,
 )
+from gateway.policy.telemetry_settings import TelemetrySettings
 from gateway.policy.tls_settings import TlsSettings
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "SqliteSettings",
     "StoreSettings",
     "TableSettings",
+    "TelemetrySettings",
     "TlsSettings",
 ]
 
@@ -115,6 +117,7 @@ class Document:
     admin: AdminSettings = field(default_factory=AdminSettings)
     limits: Limits = field(default_factory=Limits)
     auth: AuthSettings = field(default_factory=AuthSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
     stores: Annotated[Mapping[str, Store], Field(min_length=1)]
     rules: tuple[RuleSettings, ...] = ()
@@ -130,6 +133,7 @@ class PolicySet:
     limits: Limits
     auth: AuthSettings
     tls: TlsSettings
+    telemetry: TelemetrySettings
     stores: Mapping[str, StoreSettings]
     rules: tuple[RuleSettings, ...]
     sources: tuple[Path, ...]

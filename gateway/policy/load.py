@@ -65,6 +65,7 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
     assert draft.registry is not None
     assert draft.admin is not None
     assert draft.limits is not None
+    assert draft.telemetry is not None
     assert draft.auth is not None
     assert draft.tls is not None
     rules = tuple(draft.rules.values())
@@ -75,6 +76,7 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
         limits=draft.limits,
         auth=draft.auth,
         tls=draft.tls,
+        telemetry=draft.telemetry,
         stores=MappingProxyType(draft.stores),
         rules=rules,
         sources=paths,

@@ -25,6 +25,7 @@ from gateway.policy.document import (
     ServerSettings,
     SqliteSettings,
     TableSettings,
+    TelemetrySettings,
     TlsSettings,
 )
 from gateway.policy.issuer_settings import IssuerSettings
@@ -47,6 +48,7 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         "[registry]": RegistrySettings,
         "[admin]": AdminSettings,
         "[limits]": Limits,
+        "[telemetry]": TelemetrySettings,
         "[auth]": AuthSettings,
         "[[auth.keys]]": KeySettings,
         "[[auth.issuers]]": IssuerSettings,

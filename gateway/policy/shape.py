@@ -24,6 +24,7 @@ from gateway.policy.document import (
     ServerSettings,
     StoreSettings,
     TableSettings,
+    TelemetrySettings,
     TlsSettings,
 )
 from gateway.policy.issuer_settings import IssuerSettings
@@ -39,6 +40,7 @@ _SINGLE: Final[Mapping[str, type]] = {
     "registry": RegistrySettings,
     "admin": AdminSettings,
     "limits": Limits,
+    "telemetry": TelemetrySettings,
     "auth": AuthSettings,
     "tls": TlsSettings,
 }
@@ -54,6 +56,7 @@ class Draft:
     registry: RegistrySettings | None = None
     admin: AdminSettings | None = None
     limits: Limits | None = None
+    telemetry: TelemetrySettings | None = None
     auth: AuthSettings | None = None
     tls: TlsSettings | None = None
     stores: dict[str, StoreSettings] = field(default_factory=dict)

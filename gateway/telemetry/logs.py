@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, assert_never
 
 import structlog
@@ -41,6 +41,8 @@ from gateway.model.event import (
     UpstreamCalled,
 )
 from gateway.model.mark import Mark
+from gateway.model.stage import Stage
+from gateway.telemetry.log_lines import LINES, STAGES
 from gateway.telemetry.log_sink import LogSink
 
 _SECRETS: Final = re.compile(
@@ -79,60 +81,53 @@ class Log:
         """Write the line of one event; most events are for the metrics alone."""
         match event:
             case RequestFinished():
-                self._log.info("request", **_request_fields(event))
+                write = self._log.warning if event.slow else self._log.info
+                write("request", **_request_fields(event))
             case Raised(store, scope, before, after):
                 fields = {"before": _mark(before), "after": _mark(after)}
-                self._log.info("mark_raised", store=store, scope=scope, **fields)
+                self._line("mark_raised", store=store, scope=scope, **fields)
             case Drained(scope, seconds, complete):
                 if not complete:
-                    self._log.warning("not_drained", scope=scope, seconds=round(seconds, 3))
+                    self._line("not_drained", scope=scope, seconds=round(seconds, 3))
             case OutcomeLost(store, scope, request_id):
-                self._log.warning(
-                    "outcome_unknown", store=store, scope=scope, request_id=request_id
-                )
-            case OutcomeSettled(store, scope, request_id, outcome, seconds):
-                self._log.warning(
+                self._line("outcome_unknown", store=store, scope=scope, request_id=request_id)
+            case OutcomeSettled():
+                self._line(
                     "outcome_settled",
-                    store=store,
-                    scope=scope,
-                    request_id=request_id,
-                    outcome=outcome,
-                    seconds=round(seconds, 3),
+                    store=event.store,
+                    scope=event.scope,
+                    request_id=event.request_id,
+                    outcome=event.outcome,
+                    seconds=round(event.seconds, 3),
                 )
             case DuplicateFound(scope, mark):
                 hint = "the issuer of tokens gave one number to two holders"
-                self._log.error("token_duplicate", scope=scope, mark=_mark(mark), hint=hint)
+                self._line("token_duplicate", scope=scope, mark=_mark(mark), hint=hint)
             case RegistryRegressed(scope, witness, registry):
                 fields = {"witness": _mark(witness), "registry": _mark(registry)}
                 hint = "the registry has forgotten this mark; was it restored from a backup?"
-                self._log.error("registry_regressed", scope=scope, hint=hint, **fields)
+                self._line("registry_regressed", scope=scope, hint=hint, **fields)
             case AnsweredAfterLapse(store):
-                self._log.warning("answered_after_lapse", store=store)
+                self._line("answered_after_lapse", store=store)
             case Lapsed(generation):
-                self._log.warning("membership_lapsed", generation=generation)
+                self._line("membership_lapsed", generation=generation)
             case Joined(incarnation, grace_s):
                 if grace_s > 0:
                     hint = "raises wait until nothing of an earlier life of the registry can land"
-                    self._log.warning(
-                        "registry_met",
-                        incarnation=incarnation,
-                        grace_s=round(grace_s, 3),
-                        hint=hint,
-                    )
+                    grace_s = round(grace_s, 3)
+                    self._line("registry_met", incarnation=incarnation, grace_s=grace_s, hint=hint)
             case Evicted(replica, generation):
-                self._log.warning("replica_evicted", replica=replica, generation=generation)
+                self._line("replica_evicted", replica=replica, generation=generation)
             case Faulted(where, error):
-                self._log.error("fault", where=redacted(where), error=redacted(error))
+                self._line("fault", where=redacted(where), error=redacted(error))
             case IssuerKeysFailed(issuer, error):
                 hint = "its tokens are verified with the keys of before, for a day at most"
-                self._log.warning(
-                    "issuer_keys_failed", issuer=issuer, error=redacted(error), hint=hint
-                )
+                self._line("issuer_keys_failed", issuer=issuer, error=redacted(error), hint=hint)
             case Reloaded(part):
-                self._log.info("reloaded", part=part)
+                self._line("reloaded", part=part)
             case ReloadFailed(part, error):
                 hint = "nothing changed; mend it and send SIGHUP again"
-                self._log.error("reload_failed", part=part, error=redacted(error), hint=hint)
+                self._line("reload_failed", part=part, error=redacted(error), hint=hint)
             case RegistryCalled(op, seconds, ok):
                 self._registry_called(op, seconds, ok)
             case Rejected() | Retried() | TicketsOpen() | UpstreamCalled() | LoopLagged():
@@ -142,14 +137,19 @@ class Log:
             case _:
                 assert_never(event)
 
+    def _line(self, event: str, **fields: object) -> None:
+        """Write a line of the catalogue, at its level."""
+        write: Callable[..., None] = getattr(self._log, LINES[event].level)
+        write(event, **fields)
+
     def _registry_called(self, op: str, seconds: float, ok: bool) -> None:
         """Tell when an operation begins to fail and when it works again, not every failure."""
         if ok and op in self._failing_ops:
             self._failing_ops.discard(op)
-            self._log.warning("registry_back", op=op)
+            self._line("registry_back", op=op)
         elif not ok and op not in self._failing_ops:
             self._failing_ops.add(op)
-            self._log.error("registry_failed", op=op, seconds=round(seconds, 3))
+            self._line("registry_failed", op=op, seconds=round(seconds, 3))
 
 
 def _request_fields(event: RequestFinished) -> dict[str, object]:
@@ -160,7 +160,22 @@ def _request_fields(event: RequestFinished) -> dict[str, object]:
         value = getattr(event, name)
         if value:
             fields[name] = value
+    if event.slow:
+        fields["slow"] = True
+        fields["stages_ms"] = stages_ms(event.stages)
     return fields
+
+
+def stages_ms(stages: Iterable[Stage]) -> dict[str, float]:
+    """Milliseconds by stage, in the order of a request's way; several of one name add up."""
+    spent_s = dict.fromkeys(STAGES, 0.0)
+    for stage in stages:
+        began_s = stage.began_s
+        if stage.gated_s is not None:
+            spent_s["gate"] += stage.gated_s - began_s
+            began_s = stage.gated_s
+        spent_s[stage.name] = spent_s.get(stage.name, 0.0) + stage.ended_s - began_s
+    return {name: round(spent * 1000, 3) for name, spent in spent_s.items() if spent}
 
 
 def _mark(mark: Mark) -> dict[str, object]:
