@@ -138,6 +138,7 @@ def test_each_kind_of_event_is_considered() -> None:
         "Rejected",
         "Retried",
         "TicketsOpen",
+        "TokenMissing",
         "UpstreamCalled",
         "LoopLagged",
         "IssuerKeysRead",
