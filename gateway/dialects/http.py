@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.dialects.bearer import authenticate
+from gateway.dialects.content_md5 import digested
 from gateway.dialects.entity_tags import conditions
 from gateway.dialects.fence_fields import fence_fields
 from gateway.dialects.http_answers import render_outcome
@@ -90,7 +91,11 @@ class HttpDialect:
         operation = self._operation(request, kind, path, grant)
         if isinstance(operation, Problem):
             return operation
-        return Parsed(operation, request.body)
+        digests = request.values(b"content-md5") if kind is Kind.WRITE else []
+        body = digested(request.body, digests)
+        if isinstance(body, Problem):
+            return body
+        return Parsed(operation, body)
 
     def render(self, request: RawRequest, parsed: Parsed | None, outcome: Outcome) -> Reply:
         """Give the outcome its wire form."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import subprocess
 import sys
@@ -184,6 +186,18 @@ def test_a_client_that_sends_too_little(gateway: GatewayProcess) -> None:
         client.sendall(head.encode() + b"\r\nhal")
     assert httpx.get(gateway.url + REPORT).text == "whole"
     assert put(gateway, REPORT, 1, "again").status_code in {200, 204}
+
+
+def test_a_body_that_does_not_match_its_digest(gateway: GatewayProcess) -> None:
+    """Content-MD5 of other bytes: 400, and the old file stays; the right one is written."""
+    digest = base64.b64encode(hashlib.md5(b"right", usedforsecurity=False).digest()).decode()
+    headers = {"X-Fence-Token": "1", "Content-MD5": digest}
+    assert put(gateway, REPORT, 1, "whole").status_code == 201
+    refused = httpx.put(gateway.url + REPORT, content="wrong", headers=headers)
+    assert (refused.status_code, refused.headers["X-Fence-Outcome"]) == (400, "refused")
+    assert httpx.get(gateway.url + REPORT).text == "whole"
+    assert httpx.put(gateway.url + REPORT, content="right", headers=headers).is_success
+    assert httpx.get(gateway.url + REPORT).text == "right"
 
 
 def test_demo_refuses_every_late_write(tmp_path: Path) -> None:
