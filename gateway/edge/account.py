@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.edge.asgi_types import Scope
 from gateway.model.event import Rejected, RequestFinished
@@ -36,6 +36,17 @@ def assumed_kind(method: str) -> Kind:
     if method in _SAFE:
         return Kind.READ
     return Kind.DELETE if method == "DELETE" else Kind.WRITE
+
+
+class Unread(NamedTuple):
+    """What is known of a message that was refused while it was parsed; empty: not come to yet.
+
+    `path` may end where the refusal came; it has no query, which may hold a signature.
+    """
+
+    client: tuple[str, int] | None
+    method: str = ""
+    path: bytes = b""
 
 
 class Account:
@@ -166,10 +177,9 @@ class Account:
         )
 
 
-def refused_unread(
-    problem: Problem, request_id: str, client: tuple[str, int] | None, observer: Observer
-) -> None:
+def refused_unread(problem: Problem, request_id: str, message: Unread, observer: Observer) -> None:
     """Emit the events of a message that the connection refused before it was a request."""
+    client = message.client
     observer.emit(Rejected("", problem.reason))
     observer.emit(
         RequestFinished(
@@ -178,8 +188,8 @@ def refused_unread(
             dialect="",
             kind=Kind.WRITE.value,
             outcome="refused",
-            method="",
-            path="",
+            method=message.method,
+            path=message.path.decode("latin-1"),
             status=problem.status,
             seconds=0.0,
             code=problem.code.value,

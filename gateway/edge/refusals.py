@@ -38,6 +38,12 @@ def head_late(limits: EdgeLimits) -> Problem:
     return Problem(Code.REQUEST_TIMEOUT, text, close=True)
 
 
+def cut_short() -> Problem:
+    """The client ended its side of the connection within a body."""
+    text = "the body ended before it was complete; nothing was written"
+    return Problem(Code.REQUEST_MALFORMED, text, close=True)
+
+
 def problem_of(error: Exception, data: bytes) -> Problem:
     """Why the parser stopped at this piece of input."""
     cause = error.__context__

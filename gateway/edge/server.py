@@ -15,7 +15,7 @@ from typing import Final
 
 import uvicorn
 
-from gateway.edge.account import refused_unread
+from gateway.edge.account import Unread, refused_unread
 from gateway.edge.asgi import DataPlane
 from gateway.edge.limits import EdgeLimits
 from gateway.edge.request_ids import RequestIds
@@ -109,9 +109,9 @@ class EdgeServer:
         grace_s: int = 30,
         tls: ServerTls | None = None,
     ) -> None:
-        def report(problem: Problem, client: tuple[str, int] | None) -> str:
+        def report(problem: Problem, message: Unread) -> str:
             request_id = ids()
-            refused_unread(problem, request_id, client, observer)
+            refused_unread(problem, request_id, message, observer)
             return request_id
 
         self._protocol = strict_protocol(limits, report)

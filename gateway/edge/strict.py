@@ -21,15 +21,23 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from gateway.dialects.problem_json import problem_reply
+from gateway.edge.account import Unread
 from gateway.edge.exchange import Exchange, Field, plain_scope
 from gateway.edge.head_budget import HeadBudget
 from gateway.edge.limits import EdgeLimits
-from gateway.edge.refusals import Refusal, head_late, head_too_large, malformed, problem_of
+from gateway.edge.refusals import (
+    Refusal,
+    cut_short,
+    head_late,
+    head_too_large,
+    malformed,
+    problem_of,
+)
 from gateway.edge.upgrade import body_parser
 from gateway.model.problem import Problem
 
-Report = Callable[[Problem, tuple[str, int] | None], str]
-"""Takes a refusal of the connection itself and the client's address; returns the request id."""
+Report = Callable[[Problem, Unread], str]
+"""Takes a refusal of the connection itself and what is known; returns the request id."""
 
 
 _LAST_REQUEST_S: Final = 1.0
@@ -50,6 +58,7 @@ class StrictProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.url = b""
         self.exchange: Exchange | None = None
         self.waiting: list[Exchange] = []
         self._fresh: Exchange | None = None
@@ -86,13 +95,18 @@ class StrictProtocol(HttpToolsProtocol):
         self.parser = None  # type: ignore[assignment]  # as the base class does: no more input
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep a half-closed connection open while a complete request on it is being answered."""
+        """Keep a half-closed connection open while a request on it is being answered.
+
+        One whose body is cut short is told so: its client may still read.
+        """
         self._half_closed = True
         last = self._last()
         if self._lingering or last is None or last.complete or self.scheme == "https":
             return False
         last.keep_alive = False
-        return last.ended
+        if not last.ended and not self._deaf:
+            last.fail(cut_short())
+        return True
 
     def pause_writing(self) -> None:
         """Give a client that does not read its answer a limited time."""
@@ -141,6 +155,7 @@ class StrictProtocol(HttpToolsProtocol):
         else:
             self._current().keep_alive = False
             self.parser = parser
+            self.url = b""  # the new parser knows another method
 
     # --- parser callbacks -----------------------------------------------------------------------
     def on_message_begin(self) -> None:
@@ -157,9 +172,10 @@ class StrictProtocol(HttpToolsProtocol):
         """
         if not self.url and not url.startswith(b"/"):
             raise Refusal(malformed('the request target must start with "/"'))
-        if b"#" in url:
+        target, fragment, _ = url.partition(b"#")
+        self.url += target
+        if fragment:
             raise Refusal(malformed('a request target has no fragment: escape "#" as %23'))
-        self.url += url
         if not self._head.spend(len(url)):
             raise Refusal(self._too_large())
 
@@ -215,6 +231,7 @@ class StrictProtocol(HttpToolsProtocol):
         """The message is complete; what follows is the next one's head."""
         if not self._upgrading:
             self._head.open = True
+            self.url = b""
             self._current().end()
 
     # --- exchanges ------------------------------------------------------------------------------
@@ -289,7 +306,7 @@ class StrictProtocol(HttpToolsProtocol):
     def _answer(self, problem: Problem) -> None:
         if self.transport.is_closing():
             return
-        request_id = type(self).report(problem, self.client)
+        request_id = type(self).report(problem, self._unread())
         reply = problem_reply(problem, request_id)
         assert isinstance(reply.body, bytes)
         fields = [
@@ -303,6 +320,13 @@ class StrictProtocol(HttpToolsProtocol):
         lines = b"".join(b"%b: %b\r\n" % field for field in fields)
         self.transport.write(STATUS_LINE[reply.status] + lines + b"\r\n" + reply.body)
         self._linger()
+
+    def _unread(self) -> Unread:
+        """What is known of the message that is being parsed. The method ends before the target."""
+        if not self.url:
+            return Unread(self.client)
+        path = self.url.partition(b"?")[0]
+        return Unread(self.client, self.parser.get_method().decode("ascii"), path)
 
     # --- the end --------------------------------------------------------------------------------
     def _wait_idle(self) -> None:

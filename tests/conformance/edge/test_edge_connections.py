@@ -162,6 +162,72 @@ async def test_a_half_closed_client_gets_its_answer(gateway: RecordingGateway) -
     await connection.close()
 
 
+@pytest.mark.parametrize(
+    "fields, sent", [(b"Content-Length: 10\r\n", b"abc"), (b"", b"3\r\nabc\r\n")]
+)
+@pytest.mark.parametrize("before", [0, 2])
+async def test_a_half_closed_short_body_is_answered(
+    gateway: RecordingGateway, fields: bytes, sent: bytes, before: int
+) -> None:
+    """A client that ends its side within a body reads a 400; the old object stays as it was."""
+    gateway.store.objects["k"] = b"old"
+    connection = await gateway.connect()
+    await connection.send(GET * before + put(fields or b"Transfer-Encoding: chunked\r\n", sent))
+    connection.writer.write_eof()
+    assert [(await connection.answer()).status for _ in range(before)] == [200] * before
+    answer = await connection.answer()
+    assert (answer.status, answer.problem["code"]) == (400, "request_malformed")
+    assert "before it was complete" in answer.problem["detail"]
+    assert answer.fields["x-fence-outcome"] == "refused"
+    assert await connection.at_end()
+    assert gateway.store.objects == {"k": b"old"}
+    assert gateway.store.writes == []
+
+
+async def test_a_half_close_behind_a_refusal_keeps_the_refusal(gateway: RecordingGateway) -> None:
+    """What was wrong first is what is answered, although the end of the input follows at once."""
+    connection = await gateway.connect()
+    await connection.send(put(b"Transfer-Encoding: chunked\r\n", b"3\r\nabc\r\nzz\r\n"))
+    connection.writer.write_eof()
+    answer = await connection.answer()
+    assert answer.status == 400
+    assert "before it was complete" not in answer.problem["detail"]
+    assert await connection.at_end()
+    assert gateway.store.writes == []
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 1000])
+@pytest.mark.parametrize(
+    "message, method, path",
+    [
+        (b"PUT /a%20b?sig=s3cret HTTP/1.1\r\nHost: h\r\nX Y: 1\r\n\r\n", "PUT", "/a%20b"),
+        (b"GET /a?sig=s3cret HTTP/1.1\r\nHost : h\r\n\r\n", "GET", "/a"),
+        (b"DELETE /a#s3cret HTTP/1.1\r\nHost: h\r\n\r\n", "DELETE", "/a"),
+        (b"PUT /k HTTP/1.1\r\nHost: h\r\nA: " + b"s3cret" * 9000, "PUT", "/k"),
+        (b"PUT http://u:s3cret@h/k HTTP/1.1\r\nHost: h\r\n\r\n", "", ""),
+        (b"s3cret /k HTTP/1.1\r\nHost: h\r\n\r\n", "", ""),
+    ],
+)
+async def test_a_refusal_by_the_parser_tells_what_is_known(
+    gateway: RecordingGateway, message: bytes, method: str, path: str, pieces: int
+) -> None:
+    """Its event names method and path as far as they had come, also behind another request.
+
+    Neither the query nor the user of an absolute target is told: they may be secrets.
+    """
+    connection = await gateway.connect()
+    await connection.send(GET)
+    assert (await connection.answer()).status == 404
+    size = -(-len(message) // pieces)
+    for start in range(0, len(message), size):
+        connection.writer.write(message[start : start + size])
+        await asyncio.sleep(0)
+    assert (await connection.answer()).status in {400, 431}
+    event = gateway.events.finished[-1]
+    assert (event.method, event.path) == (method, path)
+    assert "s3cret" not in repr(gateway.events.all)
+
+
 async def test_a_client_that_leaves_in_mid_answer_frees_the_object(
     gateway: RecordingGateway,
 ) -> None:
