@@ -22,9 +22,11 @@ import uvloop
 from gateway.dialects.http import HttpDialect
 from gateway.dialects.rows.dialect import RowsDialect
 from gateway.dialects.s3.dialect import S3Dialect
+from gateway.edge.admin_gate import Admins
 from gateway.edge.announcement import announce
 from gateway.edge.asgi import DataPlane
 from gateway.edge.asgi_types import App
+from gateway.edge.audit_log import AuditFailed, AuditLog
 from gateway.edge.control import control_app
 from gateway.edge.control_requests import Askers
 from gateway.edge.fronts import Front, Listener
@@ -58,7 +60,7 @@ from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
-from gateway.settings import METRICS_DIR_VARIABLE, admin_key, secret_file
+from gateway.settings import METRICS_DIR_VARIABLE, admin_keys, secret_file
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.sqlite import SqliteStore
 from gateway.system_clock import SystemClock, wall_s
@@ -89,6 +91,7 @@ _CANNOT_START: Final = (
     CannotListen,
     ProbeFailed,
     RegistryUnavailable,
+    AuditFailed,
     UnusableCertificate,
     UnusableKeys,
 )
@@ -370,12 +373,13 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         stack.push_async_callback(engine.retries.aclose)
         readiness = Readiness(registry, stores, clock)
         stack.push_async_callback(readiness.aclose)
-        admin = admin_key(policy, os.environ)
-        askers = Askers(admin, {key.id: key.worker_key() for key in policy.keys}, wall_s, tokens)
+        audit = AuditLog(policy.data(policy.admin.audit_file)).open()
+        admins = Admins(admin_keys(policy, os.environ), wall_s, audit)
+        askers = Askers(admins, {key.id: key.worker_key() for key in policy.keys}, wall_s, tokens)
         control = control_app(
             engine.fences,
             readiness,
-            admin_key=admin,
+            admins=admins,
             exposition=watch.metrics.exposition,
             digest=policy.digest,
             version=metadata.version("fencegate"),

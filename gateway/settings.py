@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from gateway.model.worker import WorkerKey
+from gateway.policy.auth_settings import ADMIN
 from gateway.policy.document import PolicySet
 
 ADMIN_KEY_VARIABLE: Final = "FENCEGATE_ADMIN_KEY"
@@ -58,6 +60,12 @@ def admin_key(policy: PolicySet, environ: Mapping[str, str]) -> str:
     if not _KEY.fullmatch(given):
         raise UnusableSecret(f"{ADMIN_KEY_VARIABLE} must be 8 to 256 visible ASCII characters")
     return given
+
+
+def admin_keys(policy: PolicySet, environ: Mapping[str, str]) -> tuple[WorkerKey, ...]:
+    """Every admin key: the one above, called admin, and those of the policy. Raises as it does."""
+    first = WorkerKey(ADMIN, admin_key(policy, environ))
+    return (first, *(key.admin_key() for key in policy.admin.keys))
 
 
 def secret_file(path: Path) -> str:

@@ -40,6 +40,7 @@ ADVICE = {
     Code.BUSY: "Retry with the same token after the pause of Retry-After.",
     Code.OUTCOME_UNKNOWN: "Retry with the same key, or read the resource before you write again.",
     Code.KEY_REUSED: "Send a new Idempotency-Key with each new request.",
+    Code.AUDIT_FAILED: "See to `admin.audit_file`: what cannot be recorded is not done.",
     Code.NOT_FENCED: "The gateway does not fence this operation, and so does not pass it on.",
 }
 

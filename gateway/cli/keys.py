@@ -1,4 +1,4 @@
-"""`fencegate keys new`: a key for a worker, shown once."""
+"""`fencegate keys new`: a key for a worker or an admin, shown once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG_INPUT: Final = 2
 _PREFIX: Final = "fgk_"
 _SECRET_BYTES: Final = 32
 
-keys = typer.Typer(no_args_is_help=True, help="Keys of workers.")
+keys = typer.Typer(no_args_is_help=True, help="Keys of workers and admins.")
 
 
 @keys.callback()
@@ -47,11 +47,14 @@ def new(
     s3: Annotated[
         bool, typer.Option("--s3", help="For s3 stores, which need the secret itself.")
     ] = False,
+    admin: Annotated[bool, typer.Option("--admin", help="For the control API.")] = False,
 ) -> None:
     """Make a key. Its secret is printed once, to stderr; the TOML to paste goes to stdout."""
     _check(id_, scope or [], method or [])
+    if admin and (store or scope or method or s3):
+        _wrong("an admin key has no stores, scopes or methods")
     secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-    lines = ["[[auth.keys]]", f"id = {json.dumps(id_)}"]
+    lines = ["[[admin.keys]]" if admin else "[[auth.keys]]", f"id = {json.dumps(id_)}"]
     variable = "WORKER_KEY_" + re.sub(r"[^A-Z0-9]", "_", id_.upper())
     if s3:
         lines.append(f'secret = "${{{variable}}}"')

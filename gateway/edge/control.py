@@ -6,7 +6,6 @@ or the body. FastAPI serves this plane only; the data plane never passes through
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Protocol, cast
 
@@ -15,13 +14,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Send
-from starlette.types import Scope as ConnectionScope
 
+from gateway.edge.admin_gate import OPEN, AdminGate, Admins, Before
 from gateway.edge.control_problem import problem_answer
-from gateway.edge.control_requests import PATH, Askers, RequestDesk, request_routes
+from gateway.edge.control_requests import Askers, RequestDesk, request_routes
 from gateway.model.claim import ScopePage as Scopes
 from gateway.model.claim import ScopeRow
 from gateway.model.mark import Mark, Scope
@@ -30,7 +27,6 @@ from gateway.model.token import MAX_TOKEN, Holder, Token
 from gateway.ports.registry import RegistryUnavailable
 
 _PAGE: Final = 1000
-_DOCUMENT: Final = "/v1/openapi.json"
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _METHOD_NOT_ALLOWED: Final = 405
 _RETRY_S: Final = 1
@@ -117,7 +113,7 @@ def control_app(
     desk: SealDesk,
     readiness: Health,
     *,
-    admin_key: str,
+    admins: Admins,
     exposition: Callable[[], bytes],
     digest: str,
     version: str,
@@ -134,10 +130,10 @@ def control_app(
         version=version,
         docs_url=None,
         redoc_url=None,
-        openapi_url=_DOCUMENT,
+        openapi_url=OPEN,
         responses={"default": {"model": ProblemView, "description": "What to change."}},
     )
-    app.add_middleware(AdminGate, admin_key=admin_key)
+    app.add_middleware(AdminGate, admins=admins, before=_state_of(desk))
     _answer_problems(app)
     app.include_router(_health_routes(readiness, exposition, digest))
     app.include_router(_scope_routes(desk, reach))
@@ -151,7 +147,7 @@ def describe(version: str) -> dict[str, Any]:
     app = control_app(
         cast(SealDesk, None),
         cast(Health, None),
-        admin_key="",
+        admins=Admins((), lambda: 0.0),
         exposition=bytes,
         digest="",
         version=version,
@@ -160,34 +156,15 @@ def describe(version: str) -> dict[str, Any]:
     return app.openapi()
 
 
-class AdminGate:
-    """Lets only the admin into /v1, before a body is read; an open seal would be a lock-out."""
+def _state_of(desk: SealDesk) -> Before:
+    async def before(name: str) -> object:
+        try:
+            row = await desk.scope(Scope(name))
+        except RegistryUnavailable:
+            return None
+        return None if row is None else _row_view(row).model_dump()
 
-    def __init__(self, app: ASGIApp, admin_key: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {admin_key}".encode()
-
-    async def __call__(self, scope: ConnectionScope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 401."""
-        if scope["type"] != "http" or not self._refuses(scope):
-            await self._app(scope, receive, send)
-            return
-        text = (
-            'send "Authorization: Bearer <admin key>": that of FENCEGATE_ADMIN_KEY, or of the file '
-            "that the policy's admin.key_file names (data/admin-key)"
-        )
-        answer = problem_answer(Request(scope), Problem(Code.UNAUTHENTICATED, text))
-        await answer(scope, receive, send)
-
-    def _refuses(self, scope: ConnectionScope) -> bool:
-        path: str = scope["path"]
-        if not (path == "/v1" or path.startswith("/v1/")) or path == _DOCUMENT:
-            return False
-        if path.startswith(PATH):
-            return False  # it lets workers in, too, each to its own requests
-        scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
-        given = f"{scheme.capitalize()} {key.strip()}".encode("utf-8", "surrogateescape")
-        return not hmac.compare_digest(given, self._expected)
+    return before
 
 
 def _health_routes(readiness: Health, exposition: Callable[[], bytes], digest: str) -> APIRouter:
@@ -304,7 +281,7 @@ def _answer_problems(app: FastAPI) -> None:
             text = f"{request.method} is not a method of {request.url.path}"
             allow = (error.headers or {}).get("Allow")
             return problem_answer(request, Problem(Code.METHOD_NOT_ALLOWED, text, allow=allow))
-        text = f"there is nothing at {request.url.path}; {_DOCUMENT} lists what there is"
+        text = f"there is nothing at {request.url.path}; {OPEN} lists what there is"
         return problem_answer(request, Problem(Code.NOT_FOUND, text))
 
 

@@ -44,6 +44,7 @@ class Code(StrEnum):
     NOT_SATISFIABLE = "range_not_satisfiable"
     NOT_ACCEPTABLE = "not_acceptable"
     CONFLICT = "conflict"
+    AUDIT_FAILED = "audit_failed"
     INTERNAL = "internal_error"
 
 
@@ -79,6 +80,7 @@ STATUS: Final = MappingProxyType(
         Code.NOT_SATISFIABLE: 416,
         Code.NOT_ACCEPTABLE: 406,
         Code.CONFLICT: 409,
+        Code.AUDIT_FAILED: 503,
         Code.INTERNAL: 500,
     }
 )

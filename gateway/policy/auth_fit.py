@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.model.scope_pattern import scope_pattern
 from gateway.model.worker import secret_digest
-from gateway.policy.auth_settings import METHODS, SECRET, KeySettings
+from gateway.policy.auth_settings import ADMIN, METHODS, SECRET, KeySettings
 from gateway.policy.complaint import Complaints, nearest
 from gateway.policy.issuer_settings import issuer_misfits
 from gateway.policy.lines import Path
@@ -55,7 +55,22 @@ def fit_auth(draft: Draft, complaints: Complaints) -> None:
         _stores(key, draft, path, complaints)
         _methods(key, path, complaints)
         _scopes(key.scopes, draft.store_names, path, complaints)
+    _admins(draft, ids, digests, complaints)
     _issuers(draft, complaints)
+
+
+def _admins(draft: Draft, ids: set[str], digests: set[bytes], complaints: Complaints) -> None:
+    """Names that the audit log can tell apart; no worker's key opens the control API."""
+    ids = {*ids, ADMIN}
+    for index, key in enumerate(() if draft.admin is None else draft.admin.keys):
+        path: Path = ("admin", "keys", index)
+        if key.id in ids:
+            complaints.add((*path, "id"), f'"{key.id}" names another key already')
+        ids.add(key.id)
+        digest = bytes.fromhex(key.secret_hash.removeprefix("sha256:"))
+        if digest in digests:
+            complaints.add((*path, "secret_hash"), "is another key's already: make one of its own")
+        digests.add(digest)
 
 
 def _issuers(draft: Draft, complaints: Complaints) -> None:

@@ -13,18 +13,16 @@ from gateway.model.scope_pattern import scope_pattern
 from gateway.model.worker import WorkerKey
 from gateway.policy.issuer_settings import IssuerSettings
 from gateway.policy.kinds import CLOSED, Text
+from gateway.policy.rule_settings import KNOWN_METHODS
+
+ADMIN: Final = "admin"
+"""What the audit log calls the key of FENCEGATE_ADMIN_KEY or `admin.key_file`."""
 
 KEY_ID: Final = r"^[A-Za-z0-9._~-]{1,64}$"
 SECRET: Final = r"^[\x21-\x7e]{8,128}$"
 SECRET_HASH: Final = r"^sha256:[0-9a-f]{64}$"
 
-METHODS: Final = frozenset(
-    {
-        *("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"),  # RFC 9110 and 5789
-        *("PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK"),  # RFC 4918
-        *("REPORT", "SEARCH", "ACL", "MKCALENDAR"),  # RFC 3253, 5323, 3744, 4791
-    }
-)
+METHODS: Final = KNOWN_METHODS
 
 
 def _instant(value: object) -> object:
@@ -138,3 +136,61 @@ class AuthSettings:
         """True when anybody at all may use the store. Tokens are for http and rows alone."""
         by_token = dialect != "s3" and any(issuer.covers(store) for issuer in self.issuers)
         return by_token or any(key.covers(store) for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminKeySettings:
+    """A further admin key, so that the audit log tells admins apart."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    id: Annotated[
+        str,
+        Field(
+            pattern=KEY_ID,
+            description="1 to 64 letters, digits, . _ ~ or -: `who` in the audit log.",
+        ),
+    ]
+    secret_hash: Annotated[
+        str,
+        Field(
+            pattern=SECRET_HASH,
+            description='"sha256:" and 64 hex digits, as `fencegate keys new --admin` prints it.',
+        ),
+    ] = field(repr=False)
+    expires: Annotated[
+        Instant | None,
+        Field(description="When the key stops being accepted, with offset: 2027-01-31T00:00:00Z."),
+    ] = None
+
+    def admin_key(self) -> WorkerKey:
+        """Give the key the form that the control API takes."""
+        digest = bytes.fromhex(self.secret_hash.removeprefix("sha256:"))
+        expires_s = None if self.expires is None else self.expires.timestamp()
+        return WorkerKey(self.id, None, expires_s=expires_s, digest=digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """The keys of the control API, and the record of what is done with them."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    key_file: Annotated[
+        Path,
+        Field(
+            description="File of the admin key, from data_dir; generated (mode 0600) when it is "
+            "missing and FENCEGATE_ADMIN_KEY is not set."
+        ),
+    ] = Path("admin-key")
+    keys: Annotated[
+        tuple[AdminKeySettings, ...],
+        Field(description="Further admin keys, one table each; the one above is called admin."),
+    ] = ()
+    audit_file: Annotated[
+        Path,
+        Field(
+            description="File to which each act of an admin is appended, from data_dir. An act "
+            "that cannot be recorded is refused."
+        ),
+    ] = Path("audit.jsonl")

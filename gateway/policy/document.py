@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from gateway.model.worker import WorkerKey
 from gateway.policy.address import Address
-from gateway.policy.auth_settings import AuthSettings, KeySettings
+from gateway.policy.auth_settings import AdminSettings, AuthSettings, KeySettings
 from gateway.policy.kinds import CLOSED, AddressText, Text
 from gateway.policy.limits import Limits
 from gateway.policy.registry_settings import RegistrySettings
@@ -86,21 +86,6 @@ class ServerSettings:
         tuple[Text, ...],
         Field(description="Host names that requests may carry; empty takes every one."),
     ] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminSettings:
-    """The key of the control API."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
-
-    key_file: Annotated[
-        Path,
-        Field(
-            description="File of the admin key, from data_dir; generated (mode 0600) when it is "
-            "missing and FENCEGATE_ADMIN_KEY is not set."
-        ),
-    ] = Path("admin-key")
 
 
 Store = Annotated[StoreSettings, Field(discriminator="type")]

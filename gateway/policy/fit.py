@@ -176,6 +176,7 @@ def _holds_no_state(
     state = [(_placed(base, "stamp-key"), "the key of the stamps")]
     if draft.admin is not None:
         state.append((_placed(base, draft.admin.key_file), "the admin key"))
+        state.append((_placed(base, draft.admin.audit_file), "the audit log"))
     if draft.registry is not None and draft.registry.type == "sqlite":
         marks = "the registry's file; marks must outlive the data they protect"
         state.append((_placed(base, draft.registry.path), marks))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_
 
 from pydantic.fields import FieldInfo
 
+from gateway.policy.auth_settings import AdminKeySettings
 from gateway.policy.document import (
     AdminSettings,
     AuthSettings,
@@ -47,6 +48,7 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         "[server]": ServerSettings,
         "[registry]": RegistrySettings,
         "[admin]": AdminSettings,
+        "[[admin.keys]]": AdminKeySettings,
         "[limits]": Limits,
         "[telemetry]": TelemetrySettings,
         "[auth]": AuthSettings,

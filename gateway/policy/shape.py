@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from gateway.policy.auth_settings import AdminKeySettings
 from gateway.policy.complaint import Complaints, closest, nearest, shown
 from gateway.policy.document import (
     AdminSettings,
@@ -210,6 +211,8 @@ def _section_at(section: type, inner: Path) -> type:
     match inner:
         case ("keys", int()) if section is AuthSettings:
             return KeySettings
+        case ("keys", int()) if section is AdminSettings:
+            return AdminKeySettings
         case ("issuers", int()) if section is AuthSettings:
             return IssuerSettings
         case ("tables", str()):

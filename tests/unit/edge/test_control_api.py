@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from gateway.edge.admin_gate import Admins
 from gateway.edge.control import control_app, describe
 from gateway.edge.control_requests import Askers
 from gateway.engine.request_log import RequestLog
@@ -16,6 +17,7 @@ from gateway.model.claim import ScopePage, ScopeRow
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import STATUS, Code, Problem
 from gateway.model.token import MAX_TOKEN, Holder, Token
+from gateway.model.worker import WorkerKey
 from gateway.ports.registry import RegistryUnavailable
 from gateway.system_clock import SystemClock, wall_s
 
@@ -79,7 +81,7 @@ def app(desk: Desk, parts: Parts) -> FastAPI:
     return control_app(
         desk,
         parts,
-        admin_key=KEY,
+        admins=Admins((WorkerKey("admin", KEY),), lambda: 0.0),
         exposition=lambda: b"fencegate_x 1\n",
         digest="d1g357",
         version="1.2.3",

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from gateway.edge.admin_gate import Admins
 from gateway.edge.control import control_app
 from gateway.edge.control_requests import Askers
 from gateway.engine.request_log import Entry, State
@@ -20,6 +21,7 @@ ENTRIES = (
     Entry("r3", "db", Scope("other"), 3, "h", "etl", "k/1?", "POST", 0.0, State.IN_FLIGHT),
     Entry("r4", "db", Scope("jobs"), 3, None, None, "k4", "POST", 0.0, State.REFUSED, "busy"),
 )
+ADMINS = Admins((WorkerKey("admin", "admin"),), lambda: 100.0)
 KEYS = {
     "etl": WorkerKey("etl", "etl-secret"),
     "old": WorkerKey("old", "old-secret", expires_s=99.0),
@@ -36,11 +38,11 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     app = control_app(
         None,  # type: ignore[arg-type] - not asked here
         None,  # type: ignore[arg-type]
-        admin_key="admin",
+        admins=ADMINS,
         exposition=bytes,
         digest="",
         version="1",
-        requests=(Desk(), Askers("admin", KEYS, lambda: 100.0)),
+        requests=(Desk(), Askers(ADMINS, KEYS, lambda: 100.0)),
     )
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as made:
