@@ -20,6 +20,7 @@ from typing import Final, Protocol, assert_never, cast
 import uvloop
 
 from gateway.dialects.http import HttpDialect
+from gateway.dialects.origin import OriginDialect
 from gateway.dialects.rows.dialect import RowsDialect
 from gateway.dialects.s3.dialect import S3Dialect
 from gateway.edge.admin_gate import Admins
@@ -46,6 +47,7 @@ from gateway.model.worker import WorkerKey
 from gateway.policy.decide import Decider
 from gateway.policy.document import PolicySet
 from gateway.policy.limits import Limits
+from gateway.policy.origin_settings import HttpSettings
 from gateway.policy.store_settings import (
     FilesSettings,
     PostgresSettings,
@@ -62,6 +64,7 @@ from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
 from gateway.settings import METRICS_DIR_VARIABLE, admin_keys, secret_file
 from gateway.stores.files import BucketStore, TreeStore
+from gateway.stores.http import origin_store
 from gateway.stores.sqlite import SqliteStore
 from gateway.system_clock import SystemClock, wall_s
 from gateway.telemetry.loop_lag import watch_loop
@@ -170,6 +173,8 @@ def build_store(settings: StoreSettings, policy: PolicySet) -> Store:
             return _postgres(settings, limits)
         case S3Settings():
             return _s3(settings, policy)
+        case HttpSettings():
+            return origin_store(settings, limits)
         case _:
             assert_never(settings)
 
@@ -279,6 +284,9 @@ def build_dialect(
             return S3Dialect(settings.name, keys, settings.region)
         case FilesSettings():
             return HttpDialect(settings.name, settings.mount or "", keys, tokens)
+        case HttpSettings():
+            own = settings.authorization is not None
+            return OriginDialect(settings.name, settings.mount or "", keys, tokens, own)
         case SqliteSettings() | PostgresSettings():
             mount, most = settings.mount or "", policy.limits.max_rows_body_bytes
             catalogue = cast(_HasTables, store).catalogue

@@ -38,6 +38,7 @@ ADVICE = {
     Code.REGISTRY_UNAVAILABLE: "Retry with the same token: the registry of marks is away.",
     Code.NOT_DRAINED: "Retry with the same token: older writes are still under way.",
     Code.BUSY: "Retry with the same token after the pause of Retry-After.",
+    Code.UPSTREAM_REFUSED: "The origin refused, and its own answer was passed on: see there.",
     Code.OUTCOME_UNKNOWN: "Retry with the same key, or read the resource before you write again.",
     Code.KEY_REUSED: "Send a new Idempotency-Key with each new request.",
     Code.AUDIT_FAILED: "See to `admin.audit_file`: what cannot be recorded is not done.",

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from gateway.cli.promise import promise
 from gateway.dialects.http import HttpDialect
+from gateway.dialects.origin import OriginDialect
 from gateway.dialects.s3.dialect import S3Dialect
 from gateway.model.operation import Kind, Operation
 from gateway.model.problem import Code, Problem
@@ -22,7 +23,14 @@ from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
 from gateway.model.token import Malformed, Token, parse_token
 from gateway.policy.complaint import nearest
 from gateway.policy.decide import Decider, Permit
-from gateway.policy.document import Mode, OnMissingToken, PolicySet, Reads, StoreSettings
+from gateway.policy.document import (
+    HttpSettings,
+    Mode,
+    OnMissingToken,
+    PolicySet,
+    Reads,
+    StoreSettings,
+)
 from gateway.policy.fit import RESERVED_MOUNTS
 from gateway.ports.dialect import Dialect, Parsed, RawRequest, Reply
 
@@ -183,11 +191,13 @@ def _understand(
 ) -> Operation | Problem | Reply:
     if store.dialect == "rows":
         return _rows_operation(store, question, path, query)
-    dialect: Dialect = (
-        HttpDialect(store.name, store.mount or "", None)
-        if store.dialect == "http"
-        else S3Dialect(store.name, None)
-    )
+    dialect: Dialect
+    if isinstance(store, HttpSettings):
+        dialect = OriginDialect(store.name, store.mount or "", None)
+    elif store.dialect == "http":
+        dialect = HttpDialect(store.name, store.mount or "", None)
+    else:
+        dialect = S3Dialect(store.name, None)
     fields: list[tuple[bytes, bytes]] = [(b"host", b"localhost"), (b"content-length", b"0")]
     if question.token is not None:
         fields.append((b"x-fence-token", question.token.encode()))

@@ -11,6 +11,7 @@ from typing import Final
 
 from gateway.policy.document import (
     FilesSettings,
+    HttpSettings,
     PostgresSettings,
     RegistrySettings,
     S3Settings,
@@ -45,9 +46,9 @@ def promise(stores: Sequence[StoreSettings], registry: RegistrySettings) -> Prom
 
 def _strength(store: StoreSettings) -> int:
     match store:
-        case S3Settings(conditions="none"):
+        case S3Settings(conditions="none") | HttpSettings(conditions="none"):
             return 0
-        case S3Settings():
+        case S3Settings() | HttpSettings():
             return 1
         case _:
             return 2
@@ -64,16 +65,21 @@ def _text(store: StoreSettings) -> str:
                 "exact, whatever crashes, as long as the database loses no commit: the mark is "
                 "checked in the transaction that writes"
             )
-        case S3Settings(conditions="none"):
+        case S3Settings(conditions="none") | HttpSettings(conditions="none"):
             return f"exact while a write takes effect within {_settle(store)} of its last byte"
         case S3Settings():
             return (
                 f"exact while a write takes effect within {_settle(store)} of its last byte; later "
                 "than that, objects that the newer holder has rewritten with other bytes are safe"
             )
+        case HttpSettings():
+            return (
+                f"exact while a write takes effect within {_settle(store)} of its last byte; later "
+                "than that, what the newer holder has changed by PUT, PATCH or DELETE is safe"
+            )
 
 
-def _settle(store: S3Settings) -> str:
+def _settle(store: S3Settings | HttpSettings) -> str:
     return f"settle_ms = {store.settle_ms}"
 
 
@@ -88,15 +94,29 @@ def _gaps(store: StoreSettings) -> list[str]:
                 _SIDE_EFFECTS,
                 "a fail-over to a standby that lacks commits; make it synchronous",
             ]
-        case S3Settings():
+        case S3Settings() | HttpSettings():
             gaps = [
                 f"effects later than {_settle(store)} after the last byte of a write",
                 "a gateway process that is frozen between its last check and its send for longer "
                 "than member_ttl_ms + settle_ms",
             ]
-            if store.conditions == "etag":
+            if isinstance(store, HttpSettings):
+                gaps += _origin_gaps(store)
+            elif store.conditions == "etag":
                 gaps.append("ETags that repeat: an S3 ETag is a hash of the content")
             return gaps
+
+
+def _origin_gaps(store: HttpSettings) -> list[str]:
+    gaps = [
+        "what the origin changes at other paths than the one asked for; give paths that change "
+        "together one scope",
+        "an origin that acts on a body before it is complete",
+        "work that the origin does after its answer (202 is reported as unknown)",
+    ]
+    if store.conditions == "etag" and store.probe_path is None:
+        gaps.append("an origin that does not honour If-Match; set probe_path to prove that it does")
+    return gaps
 
 
 def _registry_gaps(registry: RegistrySettings) -> list[str]:

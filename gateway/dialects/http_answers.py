@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from email.utils import formatdate
 from functools import lru_cache
-from typing import Final, assert_never
+from typing import assert_never
 
 from gateway.dialects.problem_json import problem_reply
 from gateway.model.object_action import Fields
@@ -25,11 +25,7 @@ from gateway.model.reply import (
     Rows,
     WriteReply,
 )
-from gateway.ports.dialect import RawFields, Reply
-
-_CONNECTION_FIELDS: Final = frozenset(
-    {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "trailer"}
-)
+from gateway.ports.dialect import Reply
 
 
 def render_outcome(outcome: Outcome, request_id: str, operation: Operation | None) -> Reply:
@@ -62,8 +58,8 @@ def _render_reply(
                 return Reply(204, ())
             nothing = Problem(Code.NOT_FOUND, "there was no such object to delete")
             return problem_reply(nothing, request_id, operation)
-        case Relay(status, fields, body):
-            return Reply(status, _relayed(fields), body)
+        case Relay():
+            return _relayed(reply)
         case Rows() | Listing() | Buckets() | BucketFound():
             raise TypeError(f"the http dialect has no form for {type(reply).__name__}")
         case _:
@@ -71,6 +67,8 @@ def _render_reply(
 
 
 def _render_problem(problem: Problem, request_id: str, operation: Operation | None) -> Reply:
+    if problem.relay is not None:
+        return _relayed(problem.relay, close=problem.close)
     reply = problem_reply(problem, request_id, operation)
     if problem.code is not Code.NOT_SATISFIABLE or problem.details is None:
         return reply
@@ -97,9 +95,10 @@ def _found(found: ObjectFound) -> Reply:
     return Reply(status, tuple(fields), body)
 
 
-def _relayed(fields: Fields) -> RawFields:
-    """An origin's fields without those of its own connection (RFC 9110, section 7.6.1)."""
-    return tuple(_encoded(tuple(f for f in fields if f[0] not in _CONNECTION_FIELDS)))
+def _relayed(relay: Relay, *, close: bool = False) -> Reply:
+    """An origin's answer; its store has left out the fields of their connection."""
+    body: bytes | AsyncIterator[bytes] = relay.body if relay.chunks is None else relay.chunks
+    return Reply(relay.status, tuple(_encoded(relay.fields)), body, close)
 
 
 def _encoded(fields: Fields) -> list[tuple[bytes, bytes]]:

@@ -25,6 +25,7 @@ _NO_REJECTION: Final = frozenset(
         Code.NOT_ACCEPTABLE,
         Code.CONFLICT,
         Code.UPSTREAM_FAILED,
+        Code.UPSTREAM_REFUSED,
         Code.OUTCOME_UNKNOWN,
         Code.INTERNAL,
     }
@@ -102,6 +103,11 @@ class Account:
         self.retried = False
         self.status = 500
         self.bytes_in = 0
+
+    @property
+    def head(self) -> bool:
+        """True when the answer has no body, whatever its length says (RFC 9110, section 9.3.2)."""
+        return bool(self._scope["method"] == "HEAD")
 
     def understood(self, operation: Operation) -> None:
         """The request was parsed; from now on a mutation's outcome is unknown until it is known."""

@@ -76,7 +76,8 @@ async def send_reply(send: Send, reply: Reply, account: Account) -> None:
         fields.append((b"connection", b"close"))
     body = reply.body
     if isinstance(body, bytes):
-        if reply.status not in _NO_BODY and not _has(reply.fields, b"content-length"):
+        told = _has(reply.fields, b"content-length") or (account.head and not body)
+        if reply.status not in _NO_BODY and not told:
             fields.append((b"content-length", b"%d" % len(body)))
         await _start(send, reply.status, fields)
         await send({"type": "http.response.body", "body": body, "more_body": False})

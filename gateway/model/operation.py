@@ -7,12 +7,13 @@ from enum import StrEnum
 
 from gateway.model.conditions import NO_CONDITIONS, Conditions
 from gateway.model.object_action import ObjectRead, ObjectWrite
+from gateway.model.origin_request import OriginRequest
 from gateway.model.resource import Resource
 from gateway.model.row_action import RowRead, RowWrite
 from gateway.model.token import Holder, Token
 from gateway.model.worker import Grant
 
-Action = ObjectRead | ObjectWrite | RowRead | RowWrite
+Action = ObjectRead | ObjectWrite | OriginRequest | RowRead | RowWrite
 
 
 class Kind(StrEnum):

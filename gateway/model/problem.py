@@ -10,6 +10,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from gateway.model.reply import Relay
+
 
 class Code(StrEnum):
     """Error codes, the same in every dialect."""
@@ -35,6 +37,7 @@ class Code(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     NOT_FENCED = "operation_not_fenced"
     UPSTREAM_FAILED = "upstream_failed"
+    UPSTREAM_REFUSED = "upstream_refused"
     OUTCOME_UNKNOWN = "outcome_unknown"
     KEY_REUSED = "idempotency_key_reused"
     NOT_FOUND = "not_found"
@@ -71,6 +74,7 @@ STATUS: Final = MappingProxyType(
         Code.METHOD_NOT_ALLOWED: 405,
         Code.NOT_FENCED: 501,
         Code.UPSTREAM_FAILED: 502,
+        Code.UPSTREAM_REFUSED: 502,
         Code.OUTCOME_UNKNOWN: 504,
         Code.KEY_REUSED: 422,
         Code.NOT_FOUND: 404,
@@ -94,6 +98,7 @@ class Problem:
     one ("NoSuchKey", "PGRST205", SQLSTATE); `status` overrides the catalogue's where the dialect's
     table says so. `retry_after_s` becomes Retry-After. `details` is free text with the figures.
     `mark` is told on a stale refusal only. `close`: the connection must be closed after it.
+    `relay` is the store's own answer, which a dialect that can pass it on prefers.
     """
 
     code: Code
@@ -106,6 +111,7 @@ class Problem:
     mark: int | None = None
     close: bool = False
     allow: str | None = None
+    relay: Relay | None = None
 
     @property
     def status(self) -> int:

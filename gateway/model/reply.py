@@ -113,11 +113,16 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """An upstream answer passed on as it is: status, end-to-end fields, body."""
+    """An upstream answer passed on as it is: status, end-to-end fields, body.
+
+    With `chunks` the body is still arriving; whoever gets the reply must exhaust or `aclose()` it.
+    Content-Length is among the fields only then.
+    """
 
     status: int
     fields: Fields
     body: bytes = b""
+    chunks: AsyncIterator[bytes] | None = field(default=None, compare=False)
 
 
 ReadReply = ObjectFound | NotModified | Listing | Buckets | BucketFound | Rows | Relay

@@ -13,18 +13,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.model.mark import Scope
 from gateway.model.operation import Operation
+from gateway.model.origin_request import OriginRequest
 from gateway.model.problem import Code, Problem
 from gateway.policy.document import (
-    FilesSettings,
+    HttpSettings,
     Mode,
     OnMissingToken,
     PolicySet,
+    PostgresSettings,
     Reads,
     RuleSettings,
-    S3Settings,
+    SqliteSettings,
     StoreSettings,
 )
 from gateway.policy.pattern import (
@@ -35,6 +38,15 @@ from gateway.policy.pattern import (
     normal_path,
     parse_pattern,
     parse_template,
+)
+
+_ONE_SCOPE_OF_ROWS: Final = (
+    "Name the whole primary key with eq., or give the table one scope with a rule whose match ends "
+    "at the table."
+)
+_ONE_SCOPE_OF_A_TREE: Final = (
+    "Delete the paths below it one by one, or give all of them one scope with a rule whose match "
+    "ends in {rest*}."
 )
 
 
@@ -61,7 +73,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A rule, compiled for one store. `touches` and `table` are for rows that are not known."""
+    """A rule, compiled for one store. `touches` and `table` are for inexact resources."""
 
     settings: RuleSettings
     prefix: str
@@ -97,6 +109,8 @@ class Decider:
             permit = _exact(operation, route, rules)
         elif resource.store in self._rows:
             permit = _inexact(operation, route, rules)
+        elif isinstance(self._stores[resource.store], HttpSettings):
+            permit = _subtree(operation, route, rules)
         elif operation.kind.mutates:
             permit = _undetermined(operation, None)
         else:
@@ -151,11 +165,13 @@ class Decider:
         segments = path.split("/")
         if store.dialect == "s3":
             return len(segments) > 1 and bool(segments[0]) and path != f"{segments[0]}/"
+        if isinstance(store, HttpSettings) and not segments[-1]:
+            segments.pop()  # a path of an origin may end in a slash, and its root is one
         return not {"", ".", ".."} & set(segments)
 
 
 def _tables(store: StoreSettings) -> Collection[str]:
-    return () if isinstance(store, FilesSettings | S3Settings) else store.tables
+    return store.tables if isinstance(store, SqliteSettings | PostgresSettings) else ()
 
 
 def rows_depth(store: StoreSettings) -> int | None:
@@ -186,7 +202,9 @@ def _compile_store(store: StoreSettings, rules: tuple[RuleSettings, ...]) -> tup
 
 def _compile_path(rule: RuleSettings, pattern: Pattern) -> _Rule:
     template = None if rule.scope is None else parse_template(rule.scope, pattern)
-    return _Rule(rule, pattern.prefix, _expression(pattern), template, _yields(template, pattern))
+    path = _expression(pattern)
+    whole = path if pattern.has_rest and _covers_rest_as_one(rule, pattern, template) else None
+    return _Rule(rule, pattern.prefix, path, template, _yields(template, pattern), table=whole)
 
 
 def _compile_rows(rule: RuleSettings, pattern: Pattern, depth: int) -> _Rule:
@@ -217,8 +235,13 @@ def _covers_rows_as_one(
     rule: RuleSettings, pattern: Pattern, template: Template | None, depth: int
 ) -> bool:
     """True when every row of a matched table gets the same answer from this rule."""
-    if not (names_table(pattern, depth) or pattern.has_rest):
-        return False
+    return (names_table(pattern, depth) or pattern.has_rest) and _covers_rest_as_one(
+        rule, pattern, template
+    )
+
+
+def _covers_rest_as_one(rule: RuleSettings, pattern: Pattern, template: Template | None) -> bool:
+    """True when everything below what is matched gets the same answer from this rule."""
     if rule.mode is Mode.OFF:
         return True
     if template is None:
@@ -251,6 +274,18 @@ def _inexact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Perm
     if operation.kind.mutates or _asks_for_seal(operation, blocking):
         return _undetermined(operation, blocking)
     return Permit(None, Mode.ENFORCE, Reads.IGNORE, blocking)
+
+
+def _subtree(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Permit | Problem:
+    """Decide for a path with everything below it. `route` ends in a slash."""
+    for rule in rules:
+        # A rule that may match something below must take all of it, into one scope.
+        if rule.prefix.startswith(route) or route.startswith(rule.prefix):
+            found = rule.table and rule.table.fullmatch(route)
+            if found:
+                return _permit(operation, rule, found)
+            return _undetermined(operation, rule.settings)
+    return _undetermined(operation, None)
 
 
 def _asks_for_seal(operation: Operation, rule: RuleSettings | None) -> bool:
@@ -303,17 +338,18 @@ def _may_lack_token(rule: RuleSettings | None) -> bool:
 
 
 def _undetermined(operation: Operation, rule: RuleSettings | None) -> Problem:
+    tree = isinstance(operation.action, OriginRequest)
+    things, own = ("paths", "path below it") if tree else ("rows", "of its rows")
     because = (
-        f"the rule at {rule.where} gives its rows different scopes"
+        f"the rule at {rule.where} gives its {things} different scopes"
         if rule is not None
-        else "each of its rows is its own scope"
+        else f"each {own} is its own scope"
     )
     return Problem(
         Code.SCOPE_UNDETERMINED,
         f"it is not certain that {operation.method} {operation.route} stays within one scope: "
         f"{because}",
-        hint="Name the whole primary key with eq., or give the table one scope with a rule whose "
-        "match ends at the table.",
+        hint=_ONE_SCOPE_OF_A_TREE if tree else _ONE_SCOPE_OF_ROWS,
     )
 
 

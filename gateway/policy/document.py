@@ -18,6 +18,7 @@ from gateway.policy.address import Address
 from gateway.policy.auth_settings import AdminSettings, AuthSettings, KeySettings
 from gateway.policy.kinds import CLOSED, AddressText, Text
 from gateway.policy.limits import Limits
+from gateway.policy.origin_settings import HttpSettings
 from gateway.policy.registry_settings import RegistrySettings
 from gateway.policy.rule_settings import Mode, OnMissingToken, Reads, RuleSettings
 from gateway.policy.store_settings import (
@@ -37,6 +38,7 @@ __all__ = [
     "AuthSettings",
     "Document",
     "FilesSettings",
+    "HttpSettings",
     "KeySettings",
     "Limits",
     "Mode",

@@ -16,6 +16,7 @@ from gateway.policy.complaint import Complaints
 from gateway.policy.document import (
     Address,
     FilesSettings,
+    HttpSettings,
     Limits,
     PostgresSettings,
     S3Settings,
@@ -24,6 +25,7 @@ from gateway.policy.document import (
     StoreSettings,
 )
 from gateway.policy.lines import Path
+from gateway.policy.origin_settings import origin_misfits
 from gateway.policy.registry_settings import registry_misfits
 from gateway.policy.shape import Draft
 from gateway.policy.tls_settings import tls_misfits
@@ -58,6 +60,9 @@ def fit(draft: Draft, complaints: Complaints) -> None:
         _limits(draft.limits, complaints)
     for store in draft.stores.values():
         _dialect_place(store, complaints)
+        if isinstance(store, HttpSettings):
+            for key, message in origin_misfits(store):
+                complaints.add(("stores", store.name, key), message)
         if isinstance(store, SqliteSettings | PostgresSettings) and not store.tables:
             path = ("stores", store.name, "tables")
             complaints.add(path, f"name a table at least: [stores.{store.name}.tables.jobs]")
@@ -158,7 +163,8 @@ def _apart(draft: Draft, complaints: Complaints) -> None:
     for name, store in draft.stores.items():
         key, place = _upstream(store, base)
         for other, used in taken:
-            if place == used or (key in _ON_DISK and _overlap(place, used)):
+            nested = key in _ON_DISK or isinstance(store, HttpSettings)
+            if place == used or (nested and _overlap(place, used)):
                 message = f"reaches what store {other} reaches: one thing would have two scopes"
                 complaints.add(("stores", name, key), message)
         taken.append((name, place))
@@ -204,6 +210,8 @@ def _upstream(store: StoreSettings, base: str) -> tuple[str, str]:
             return "dsn", f"{store.dsn} {store.schema}"
         case S3Settings():
             return "endpoint", f"{store.endpoint.rstrip('/')} {store.access_key_id}"
+        case HttpSettings():
+            return "endpoint", f"{store.endpoint.rstrip('/')}/"
 
 
 def _registry(draft: Draft, complaints: Complaints) -> None:

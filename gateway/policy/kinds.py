@@ -15,12 +15,20 @@ NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 
 SECRET_KEYS: Final = frozenset(
     {"secret", "secret_hash", "access_key_id", "secret_access_key", "session_token", "dsn", "url"}
+    | {"authorization"}
 )
 """Keys whose values no error and no log may repeat."""
 
 AddressText = Annotated[Address, BeforeValidator(parse_address)]
 Text = Annotated[str, Field(min_length=1)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+Mount = Annotated[
+    str,
+    Field(
+        pattern=r"^(/[A-Za-z0-9._~-]+)+$",
+        description='Path prefix on server.listen, such as "/files"; absent: the store\'s name.',
+    ),
+]
 Milliseconds = Annotated[int, Strict(), Field(ge=1, le=3_600_000)]
 Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000)]
 ByteCount = Annotated[int, Strict(), Field(ge=1, le=2**53)]

@@ -17,6 +17,7 @@ from gateway.policy.document import (
     AdminSettings,
     AuthSettings,
     FilesSettings,
+    HttpSettings,
     KeySettings,
     Limits,
     PostgresSettings,
@@ -40,6 +41,7 @@ STORE_TYPES: Final[Mapping[str, type]] = MappingProxyType(
         "sqlite": SqliteSettings,
         "postgres": PostgresSettings,
         "s3": S3Settings,
+        "http": HttpSettings,
     }
 )
 
@@ -59,6 +61,7 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         '[stores.<name>] of type "sqlite"': SqliteSettings,
         '[stores.<name>] of type "postgres"': PostgresSettings,
         '[stores.<name>] of type "s3"': S3Settings,
+        '[stores.<name>] of type "http"': HttpSettings,
         "[stores.<name>.tables.<table>]": TableSettings,
         "[[rules]]": RuleSettings,
     }

@@ -12,7 +12,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, Strict
 
-from gateway.policy.kinds import CLOSED, AddressText, Identifier, Milliseconds, Text
+from gateway.policy.kinds import CLOSED, AddressText, Identifier, Milliseconds, Mount, Text
+from gateway.policy.origin_settings import HttpSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +31,6 @@ class TableSettings:
     ] = None
 
 
-Mount = Annotated[
-    str,
-    Field(
-        pattern=r"^(/[A-Za-z0-9._~-]+)+$",
-        description='Path prefix on server.listen, such as "/files"; absent: the store\'s name.',
-    ),
-]
 Listen = Annotated[AddressText, Field(description="The listener of the store's own (s3 dialect).")]
 Region = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,64}$", description="Region of signatures.")]
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
@@ -158,4 +152,4 @@ class S3Settings:
     ] = 10_000
 
 
-StoreSettings = FilesSettings | SqliteSettings | PostgresSettings | S3Settings
+StoreSettings = FilesSettings | SqliteSettings | PostgresSettings | S3Settings | HttpSettings

@@ -45,9 +45,9 @@ class Traits:
     `bucketed`: keys live in buckets and can be listed. `exact`: `carry` alone fences, whatever the
     gate answers. `etag_unique`: two writes of equal bytes have different tags. `replays`: a write
     recognises its `previous_write_id`. `unknown_length`: bodies may come without a length.
-    `numbered`: `Subject.journal` tells the real order of effects. `absent_code`: the answer to
-    If-Match on something that is not there. `race_losers`: further codes that losers of a race may
-    get besides `precondition_failed`.
+    `stamped`: what was written tells under which token. `numbered`: `Subject.journal` tells the
+    real order of effects. `absent_code`: the answer to If-Match on something that is not there.
+    `race_losers`: further codes that losers of a race may get besides `precondition_failed`.
     """
 
     bucketed: bool
@@ -56,6 +56,7 @@ class Traits:
     etag_unique: bool = True
     replays: bool = True
     unknown_length: bool = True
+    stamped: bool = True
     numbered: bool = False
     absent_code: Code = Code.PRECONDITION_FAILED
     race_losers: frozenset[Code] = frozenset()

@@ -15,7 +15,7 @@ from typing import Final
 from gateway.engine.holdback import HoldBack, Replayed
 from gateway.model.problem import Problem
 from gateway.ports.store import WriteFence
-from gateway.upstream.link import Link, LinkLost
+from gateway.upstream.link import Link, LinkLost, LinkTimeout
 from gateway.upstream.pool import Pool, PoolFull
 from gateway.upstream.response import BadResponse, Head, ResponseReader
 
@@ -189,8 +189,7 @@ class Client:
     async def _open_on(self, link: Link, message: Message) -> Incoming:
         await link.send(message.head, self._times.idle_s)
         reader = ResponseReader(message.method)
-        while reader.head is None:
-            await _receive(link, reader, self._times.first_byte_s)
+        await _receive_head(link, reader, self._times.first_byte_s)
         assert reader.head is not None
         return Incoming(reader.head, link, reader, self._pool)
 
@@ -345,13 +344,11 @@ class _Upload:
         return True
 
     async def _read(self, link: Link, reader: ResponseReader, first_byte_s: float) -> bytes:
-        pieces = []
-        size = 0
-        within_s = first_byte_s
+        await _receive_head(link, reader, first_byte_s)
+        pieces = [reader.take()]
+        size = len(pieces[0])
         while not reader.done:
-            await _receive(link, reader, within_s)
-            if reader.head is not None:
-                within_s = self._times.idle_s
+            await _receive(link, reader, self._times.idle_s)
             piece = reader.take()
             size += len(piece)
             if size > MAX_ANSWER_BYTES:
@@ -369,6 +366,17 @@ class _Upload:
         if self._link is not None:
             self._pool.drop(self._link)
             self._link = None
+
+
+async def _receive_head(link: Link, reader: ResponseReader, within_s: float) -> None:
+    """Receive until the head is complete: all of it has the time, however it drips."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    while reader.head is None:
+        left_s = deadline - loop.time()
+        if left_s <= 0:
+            raise LinkTimeout(f"the head of the answer was not complete within {within_s:g} s")
+        await _receive(link, reader, left_s)
 
 
 async def _receive(link: Link, reader: ResponseReader, within_s: float) -> None:

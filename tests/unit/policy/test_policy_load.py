@@ -85,7 +85,7 @@ MISTAKES = {
     "key of another store type": (
         GOOD + "settle_ms = 5\n",
         "p.toml:4: stores.files.settle_ms: there is no such key here (settle_ms is a key of "
-        '[stores.<name>] of type "s3")',
+        '[stores.<name>] of type "s3", [stores.<name>] of type "http")',
     ),
     "number in quotes": (
         '[limits]\nmax_fields = "100"\n' + GOOD,
@@ -118,8 +118,8 @@ MISTAKES = {
     ),
     "store type": (
         '[stores.files]\ntype = "file"\n',
-        'p.toml:2: stores.files.type: expected one of "files", "sqlite", "postgres", "s3", found '
-        '"file" (did you mean files?)',
+        'p.toml:2: stores.files.type: expected one of "files", "sqlite", "postgres", "s3", '
+        '"http", found "file" (did you mean files?)',
     ),
     "no store type": (
         '[stores.files]\nroot = "x"\n',

@@ -42,7 +42,10 @@ def test_required_keys_are_told_apart_from_defaults() -> None:
 def test_a_key_knows_its_sections() -> None:
     """A key in the wrong place is answered with the right ones."""
     assert owners_of("drain_timeout_ms") == ("[limits]",)
-    assert owners_of("settle_ms") == ('[stores.<name>] of type "s3"',)
+    assert owners_of("settle_ms") == (
+        '[stores.<name>] of type "s3"',
+        '[stores.<name>] of type "http"',
+    )
     assert owners_of("nothing") == ()
 
 

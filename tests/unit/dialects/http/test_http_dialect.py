@@ -255,15 +255,25 @@ def test_only_the_head_of_an_object() -> None:
 
 
 def test_other_replies() -> None:
-    """304, 201, 204, 204, and an origin's answer without the fields of its connection."""
+    """304, 201, 204, 204, and an origin's answer as its store gives it."""
     etag = ((b"etag", b'"e"'),)
     assert render(ReadOk(NotModified('"e"'))) == Reply(304, etag)
     assert render(Applied(ObjectPut('"e"', created=True))) == Reply(201, etag)
     assert render(Applied(ObjectPut('"e"'))) == Reply(204, etag)
     assert render(Applied(ObjectDeleted())) == Reply(204, ())
-    relayed = Relay(207, (("x-a", "1"), ("connection", "close"), ("content-length", "9")), b"body")
+    relayed = Relay(207, (("x-a", "1"),), b"body")
     assert render(Applied(relayed)) == Reply(207, ((b"x-a", b"1"),))
     assert render(Applied(relayed)).body == b"body"
+
+
+def test_an_origins_own_answer_goes_before_the_gateways_words() -> None:
+    """A refusal of the origin, and an error behind which the outcome is unknown, are passed on."""
+    relayed = Relay(503, (("retry-after", "9"),), b"later")
+    for code in (Code.UPSTREAM_REFUSED, Code.OUTCOME_UNKNOWN):
+        problem = Problem(code, "x", relay=relayed, close=True)
+        for outcome in (Refused(problem), Unknown(problem)):
+            assert render(outcome) == Reply(503, ((b"retry-after", b"9"),), close=True)
+            assert render(outcome).body == b"later"
 
 
 def test_nothing_to_delete() -> None:
