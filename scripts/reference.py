@@ -75,7 +75,7 @@ def settings() -> Iterator[str]:
     yield "| variable | meaning |\n|---|---|"
     for name, meaning in VARIABLES.items():
         yield f"| `{name}` | {meaning} |"
-    yield "| `FENCEGATE_WORKER_SECRET` | The worker's secret in `policies/container.toml`. |"
+    yield "| `FENCEGATE_WORKER_SECRET` | The worker's secret in shipped policies. |"
 
 
 def default_of(setting: Setting) -> str:

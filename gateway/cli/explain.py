@@ -95,7 +95,9 @@ def _decided(
     if store.dialect == "rows" and operation.resource.exact:
         yield "row", f"{operation.resource.path}, if that is its whole primary key"
     yield from _decision(operation, decided)
-    if decided.scope is not None:
+    if decided.mode is Mode.SHADOW:
+        yield "promise", "none: a shadow rule watches, and refuses nothing"
+    elif decided.scope is not None:
         reach = sorted(decider.reach(decided.scope) | {store.name})
         promised = promise([policy.stores[name] for name in reach], policy.registry)
         yield "promise", promised.text
@@ -109,6 +111,9 @@ def _decision(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]
     if permit.mode is Mode.OFF:
         yield "scope", "none"
         yield "answer", "passed on unfenced: the rule's mode is off"
+        return
+    if permit.mode is Mode.SHADOW:
+        yield from _shadowed(operation, permit)
         return
     if permit.scope is None:
         yield "scope", "none: it may touch rows of several scopes, so there is nothing to compare"
@@ -126,6 +131,21 @@ def _decision(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]
         yield "answer", "passed on unfenced and counted: the rule's on_missing_token allows it"
     else:
         yield "reads", _READS[permit.reads]
+
+
+def _shadowed(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]:
+    yield "scope", permit.scope or "none: it may touch rows of several scopes"
+    if permit.would_be is not None:
+        would_be = f"{permit.would_be.status} {permit.would_be.code.value}"
+    elif operation.kind.mutates or permit.reads is not Reads.IGNORE:
+        would_be = "412 fence_token_stale when the token is below one that this process has seen"
+    else:
+        would_be = "nothing"
+    yield (
+        "answer",
+        "passed on unfenced, whatever its token: the rule's mode is shadow; counted and told in "
+        f"X-Fence-Shadow as refused if it enforced: {would_be}",
+    )
 
 
 def _rule_gaps(permit: Permit) -> Iterator[str]:

@@ -6,7 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 from gateway.edge.asgi_types import Scope
-from gateway.model.event import Rejected, RequestFinished
+from gateway.model.event import Rejected, RequestFinished, ShadowRejected
 from gateway.model.operation import Kind, Operation
 from gateway.model.outcome import Applied, Outcome, ReadOk, Unknown
 from gateway.model.problem import Code, Problem
@@ -72,6 +72,7 @@ class Account:
         "replayed",
         "request_id",
         "retried",
+        "shadow",
         "slow_s",
         "status",
         "store",
@@ -101,6 +102,7 @@ class Account:
         self.quiet = False
         self.replayed = False
         self.retried = False
+        self.shadow: str | None = None
         self.status = 500
         self.bytes_in = 0
 
@@ -122,6 +124,7 @@ class Account:
     def ended(self, outcome: Outcome) -> None:
         """The outcome is known."""
         self.retried = getattr(outcome, "retried", False)
+        self.shadow = outcome.shadow
         if isinstance(outcome, Applied):
             self.replayed = outcome.replayed
         elif not isinstance(outcome, ReadOk):
@@ -156,6 +159,8 @@ class Account:
         journey, seconds = self.journey, self._clock.boottime_s() - self._began_s
         if problem is not None and problem.code not in _NO_REJECTION:
             observer.emit(Rejected(self.store, problem.reason))
+        if self.shadow is not None:
+            observer.emit(ShadowRejected(self.store, self.shadow))
         observer.emit(
             RequestFinished(
                 request_id=self.request_id,
@@ -179,6 +184,7 @@ class Account:
                 retried=self.retried,
                 slow=seconds >= self.slow_s,
                 stages=() if journey is None else tuple(journey.stages),
+                shadow=self.shadow,
             )
         )
 

@@ -23,6 +23,8 @@ def gateway_fields(account: Account, given: RawFields) -> Fields:
         fields.append((b"x-fence-outcome", account.outcome.encode("ascii")))
     if account.replayed:
         fields.append((b"x-fence-replay", b"1"))
+    if account.shadow is not None:
+        fields.append((b"x-fence-shadow", account.shadow.encode("ascii")))
     problem = account.problem
     if problem is None:
         return fields

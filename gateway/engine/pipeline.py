@@ -14,6 +14,7 @@ from uuid import uuid4
 from gateway.engine.fences import Admission, Fences
 from gateway.engine.refusals import duplicate, interrupted, stale
 from gateway.engine.retries import Retries
+from gateway.engine.shadow import ShadowMarks
 from gateway.model.event import Faulted, OutcomeLost, TokenMissing, UpstreamCalled
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.object_action import PutObject
@@ -65,6 +66,7 @@ class Pipeline:
         self._clock = clock
         self._observer = observer
         self._open: set[str] = set()
+        self._shadow = ShadowMarks()
 
     def decide(self, operation: Operation) -> Permit | Problem:
         """Decide where an operation is fenced; `handle` takes the answer."""
@@ -74,6 +76,8 @@ class Pipeline:
         """Answer one request as decided. Never raises for what a store or a client can do."""
         operation = parsed.operation
         store = self._stores[operation.resource.store]
+        if isinstance(permit, Permit) and permit.mode is Mode.SHADOW:
+            return await self._shadowed(parsed, permit, store)
         if not operation.kind.mutates:
             return await self._read(operation, permit, store)
         if isinstance(permit, Problem):
@@ -93,6 +97,9 @@ class Pipeline:
         problem = await self._read_fence(operation, permit)
         if problem is not None:
             return ReadFailed(problem)
+        return await self._read_store(operation, store)
+
+    async def _read_store(self, operation: Operation, store: Store) -> Outcome:
         with stage("upstream"):
             result = await store.read(operation)
         match result:
@@ -238,6 +245,19 @@ class Pipeline:
         store = operation.resource.store
         self._observer.emit(OutcomeLost(store, scope, operation.request_id))
         return Unknown(problem)
+
+    # --- mode = "shadow" ------------------------------------------------------------------------
+    async def _shadowed(self, parsed: Parsed, permit: Permit, store: Store) -> Outcome:
+        """Pass a request on unfenced, and say what an enforced rule would have refused it for."""
+        operation = parsed.operation
+        reason = self._shadow.reason(operation, permit)
+        if operation.kind.mutates:
+            if operation.token is None and reason is None:
+                self._observer.emit(TokenMissing(store.name))
+            outcome = await self._write_unfenced(operation, parsed.body, store)
+        else:
+            outcome = await self._read_store(operation, store)
+        return outcome if reason is None else dataclasses.replace(outcome, shadow=reason)
 
     # --- unfenced ---------------------------------------------------------------------------------
     async def _write_unfenced(self, operation: Operation, body: Body, store: Store) -> Outcome:

@@ -37,11 +37,20 @@ class RequestFinished:
     retried: bool = False
     slow: bool = False
     stages: tuple[Stage, ...] = ()
+    shadow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """The gateway refused a request by a rule of its own. `reason` as in Problem.reason."""
+
+    store: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowRejected:
+    """A rule with mode "shadow" would have refused a request that passed, had it been enforced."""
 
     store: str
     reason: str
@@ -222,6 +231,7 @@ class IssuerKeysFailed:
 Event = (
     RequestFinished
     | Rejected
+    | ShadowRejected
     | Raised
     | Drained
     | TicketsOpen

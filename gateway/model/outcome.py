@@ -15,12 +15,14 @@ from gateway.model.reply import ReadReply, WriteReply
 class Applied:
     """The mutation took effect. `replayed`: this is the answer of an earlier attempt.
 
-    `retried` here and below: an earlier attempt at the same logical request was known.
+    `retried` here and below: an earlier attempt at the same logical request was known. `shadow`:
+    what an enforced rule would have refused the request for, as in `Problem.reason`.
     """
 
     reply: WriteReply
     replayed: bool = False
     retried: bool = False
+    shadow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Refused:
 
     problem: Problem
     retried: bool = False
+    shadow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Unknown:
 
     problem: Problem
     retried: bool = False
+    shadow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class ReadOk:
     """The read was answered by the store."""
 
     reply: ReadReply
+    shadow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class ReadFailed:
     """The store or the gateway could not answer the read (also: no such thing)."""
 
     problem: Problem
+    shadow: str | None = None
 
 
 Outcome = Applied | Refused | Unknown | ReadOk | ReadFailed

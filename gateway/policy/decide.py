@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.model.mark import Scope
@@ -54,16 +54,18 @@ _ONE_SCOPE_OF_A_TREE: Final = (
 class Permit:
     """The operation may go on to the fence.
 
-    `mode` off: it passes unfenced, and `scope` is None. For a mutation under `enforce` the scope is
-    set, and the operation carries a token unless the rule lets it pass without. For a read a scope
-    of None means that there is nothing to compare with; otherwise `reads` says what to do when the
-    read carries a token. `rule` is None where the default applied.
+    `mode` off: it passes unfenced, and `scope` is None. Under `shadow` it passes unfenced too;
+    `would_be` is what the rule would refuse it with before a mark is looked at. For a mutation
+    under `enforce` the scope is set, and the operation carries a token unless the rule lets it pass
+    without. For a read a scope of None means that there is nothing to compare with; otherwise
+    `reads` says what to do when the read carries a token. `rule` is None where the default applied.
     """
 
     scope: Scope | None
     mode: Mode
     reads: Reads
     rule: RuleSettings | None
+    would_be: Problem | None = None
 
     @property
     def max_jump(self) -> int | None:
@@ -73,7 +75,10 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A rule, compiled for one store. `touches` and `table` are for inexact resources."""
+    """A rule, compiled for one store. `touches` and what follows are for inexact resources.
+
+    `table` is set where everything there gets this rule, `as_one` where all of it in one scope.
+    """
 
     settings: RuleSettings
     prefix: str
@@ -82,6 +87,7 @@ class _Rule:
     yields: re.Pattern[str] | None = None
     touches: re.Pattern[str] | None = None
     table: re.Pattern[str] | None = None
+    as_one: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +152,16 @@ class Decider:
         return frozenset(
             store
             for store, rules in self._rules.items()
-            if any(r.yields is not None and r.yields.fullmatch(scope) for r in rules)
-            and normal_path(scope) == scope
+            if any(_enforces(r, scope) for r in rules) and normal_path(scope) == scope
         )
 
     def _is_own(self, store: StoreSettings, path: str) -> bool:
         """True when a resource of this path exists in the dialect, and no rule names its scope."""
         route = f"{store.mount or ''}/{path}"
         first = next((r for r in self._rules[store.name] if r.path.fullmatch(route)), None)
-        if first is not None and (first.template is not None or first.settings.mode is Mode.OFF):
+        if first is not None and (
+            first.template is not None or first.settings.mode is not Mode.ENFORCE
+        ):
             return False
         if store.dialect == "rows":
             table, slash, key = path.partition("/")
@@ -168,6 +175,12 @@ class Decider:
         if isinstance(store, HttpSettings) and not segments[-1]:
             segments.pop()  # a path of an origin may end in a slash, and its root is one
         return not {"", ".", ".."} & set(segments)
+
+
+def _enforces(rule: _Rule, scope: Scope) -> bool:
+    if rule.yields is None or rule.settings.mode is not Mode.ENFORCE:
+        return False
+    return rule.yields.fullmatch(scope) is not None
 
 
 def _tables(store: StoreSettings) -> Collection[str]:
@@ -203,8 +216,10 @@ def _compile_store(store: StoreSettings, rules: tuple[RuleSettings, ...]) -> tup
 def _compile_path(rule: RuleSettings, pattern: Pattern) -> _Rule:
     template = None if rule.scope is None else parse_template(rule.scope, pattern)
     path = _expression(pattern)
-    whole = path if pattern.has_rest and _covers_rest_as_one(rule, pattern, template) else None
-    return _Rule(rule, pattern.prefix, path, template, _yields(template, pattern), table=whole)
+    as_one = _covers_rest_as_one(rule, pattern, template)
+    whole = path if pattern.has_rest and (as_one or rule.mode is Mode.SHADOW) else None
+    yields = _yields(template, pattern)
+    return _Rule(rule, pattern.prefix, path, template, yields, table=whole, as_one=as_one)
 
 
 def _compile_rows(rule: RuleSettings, pattern: Pattern, depth: int) -> _Rule:
@@ -212,8 +227,10 @@ def _compile_rows(rule: RuleSettings, pattern: Pattern, depth: int) -> _Rule:
     base = _compile_path(rule, pattern)
     path = _expression(pattern, "(?:/.*)?") if names_table(pattern, depth) else base.path
     touches = _expression(Pattern(pattern.segments[:depth]))
-    table = path if _covers_rows_as_one(rule, pattern, base.template, depth) else None
-    return _Rule(rule, pattern.prefix, path, base.template, base.yields, touches, table)
+    as_one = _covers_rows_as_one(rule, pattern, base.template, depth)
+    whole = rule.mode is Mode.SHADOW and _covers_rows(pattern, depth)
+    table = path if as_one or whole else None
+    return _Rule(rule, pattern.prefix, path, base.template, base.yields, touches, table, as_one)
 
 
 def _yields(template: Template | None, pattern: Pattern) -> re.Pattern[str] | None:
@@ -231,13 +248,15 @@ def _expression(pattern: Pattern, more: str = "") -> re.Pattern[str]:
     return re.compile(pattern.expression() + more, re.DOTALL)
 
 
+def _covers_rows(pattern: Pattern, depth: int) -> bool:
+    return names_table(pattern, depth) or pattern.has_rest
+
+
 def _covers_rows_as_one(
     rule: RuleSettings, pattern: Pattern, template: Template | None, depth: int
 ) -> bool:
     """True when every row of a matched table gets the same answer from this rule."""
-    return (names_table(pattern, depth) or pattern.has_rest) and _covers_rest_as_one(
-        rule, pattern, template
-    )
+    return _covers_rows(pattern, depth) and _covers_rest_as_one(rule, pattern, template)
 
 
 def _covers_rest_as_one(rule: RuleSettings, pattern: Pattern, template: Template | None) -> bool:
@@ -268,7 +287,7 @@ def _inexact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Perm
             if found:
                 return _permit(operation, rule, found)
             blocking = rule.settings
-            if not blocking.allows(operation.method):
+            if blocking.mode is not Mode.SHADOW and not blocking.allows(operation.method):
                 return _no_such_method(operation, blocking)
             break
     if operation.kind.mutates or _asks_for_seal(operation, blocking):
@@ -295,14 +314,22 @@ def _asks_for_seal(operation: Operation, rule: RuleSettings | None) -> bool:
 
 def _permit(operation: Operation, rule: _Rule, found: re.Match[str]) -> Permit | Problem:
     settings = rule.settings
+    refused = None
     if not settings.allows(operation.method):
-        return _no_such_method(operation, settings)
+        refused = _no_such_method(operation, settings)
+        if settings.mode is not Mode.SHADOW:
+            return refused
     if settings.mode is Mode.OFF:
         return Permit(None, Mode.OFF, Reads.IGNORE, settings)
+    if settings.mode is Mode.SHADOW and not (operation.resource.exact or rule.as_one):
+        if operation.kind.mutates or _asks_for_seal(operation, settings):
+            refused = refused or _undetermined(operation, settings)
+        return Permit(None, Mode.SHADOW, Reads.IGNORE, settings, refused)
     if rule.template is None:
-        return Permit(_own_scope(operation), Mode.ENFORCE, settings.reads, settings)
-    scope = Scope(bounded_scope(rule.template.expand(found.groups())))
-    return Permit(scope, Mode.ENFORCE, settings.reads, settings)
+        scope = _own_scope(operation)
+    else:
+        scope = Scope(bounded_scope(rule.template.expand(found.groups())))
+    return Permit(scope, settings.mode, settings.reads, settings, refused)
 
 
 def _no_such_method(operation: Operation, rule: RuleSettings) -> Problem:
@@ -323,14 +350,17 @@ def _own_scope(operation: Operation) -> Scope:
 def _with_token(operation: Operation, permit: Permit | Problem) -> Permit | Problem:
     if isinstance(permit, Problem) or permit.mode is Mode.OFF:
         return permit
-    if operation.kind.mutates and operation.token is None and not _may_lack_token(permit.rule):
-        return Problem(
-            Code.TOKEN_REQUIRED,
-            f"{operation.method} changes the store, so it needs X-Fence-Token: the number that "
-            "came with the lease",
-            details=f"scope {permit.scope}",
-        )
-    return permit
+    if not operation.kind.mutates or operation.token is not None or _may_lack_token(permit.rule):
+        return permit
+    missing = Problem(
+        Code.TOKEN_REQUIRED,
+        f"{operation.method} changes the store, so it needs X-Fence-Token: the number that "
+        "came with the lease",
+        details=f"scope {permit.scope}",
+    )
+    if permit.mode is not Mode.SHADOW:
+        return missing
+    return replace(permit, would_be=permit.would_be or missing)
 
 
 def _may_lack_token(rule: RuleSettings | None) -> bool:

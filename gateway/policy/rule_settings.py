@@ -25,6 +25,7 @@ class Mode(StrEnum):
     """Whether a rule fences."""
 
     ENFORCE = "enforce"
+    SHADOW = "shadow"
     OFF = "off"
 
 
@@ -65,7 +66,11 @@ class RuleSettings:
         ),
     ] = None
     mode: Annotated[
-        Mode, Field(description='"off" lets requests pass unfenced, without a token.')
+        Mode,
+        Field(
+            description='"shadow" lets everything pass unfenced, and counts what "enforce" would '
+            'refuse; "off" lets requests pass unfenced, without a look at the token.'
+        ),
     ] = Mode.ENFORCE
     reads: Annotated[
         Reads,

@@ -85,6 +85,7 @@ _REQUEST: Final = (
     _known("bytes_in", "integer", "Bytes of the body that arrived."),
     _known("replayed", "boolean", "`true`: the answer of an earlier attempt, told again."),
     _known("retried", "boolean", "`true`: it named a request that was known already."),
+    _known("shadow", "text", "What a shadow rule would refuse it for, if it enforced: `stale`, …"),
     _known("slow", "boolean", "`true`: it took `slow_request_ms` or longer; level `warning`."),
     _known("stages_ms", "object", "Slow requests: milliseconds by stage, see below."),
 )

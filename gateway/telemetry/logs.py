@@ -36,6 +36,7 @@ from gateway.model.event import (
     ReloadFailed,
     RequestFinished,
     Retried,
+    ShadowRejected,
     TicketsOpen,
     TokenMissing,
     UpstreamCalled,
@@ -52,7 +53,7 @@ _SECRETS: Final = re.compile(
 _ALWAYS: Final = ("request_id", "store", "dialect", "kind", "outcome", "method", "path", "status")
 _WHEN_KNOWN: Final = (
     *("scope", "token", "holder", "mark", "code", "worker", "client"),
-    *("bytes_in", "replayed", "retried"),
+    *("bytes_in", "replayed", "retried", "shadow"),
 )
 
 
@@ -132,7 +133,7 @@ class Log:
                 self._registry_called(op, seconds, ok)
             case Rejected() | Retried() | TicketsOpen() | UpstreamCalled() | LoopLagged():
                 pass
-            case IssuerKeysRead() | TokenMissing():
+            case IssuerKeysRead() | TokenMissing() | ShadowRejected():
                 pass
             case _:
                 assert_never(event)

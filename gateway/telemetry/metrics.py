@@ -42,6 +42,7 @@ from gateway.model.event import (
     ReloadFailed,
     RequestFinished,
     Retried,
+    ShadowRejected,
     TicketsOpen,
     TokenMissing,
     UpstreamCalled,
@@ -62,6 +63,10 @@ _COUNTERS: Final = {
     ),
     "fencegate_rejections_total": (
         "Requests refused by a rule of the gateway, by error code without its fence_token_ prefix.",
+        ("store", "reason"),
+    ),
+    "fencegate_shadow_rejections_total": (
+        'Requests that passed, and that a rule with mode "shadow" would refuse if it enforced.',
         ("store", "reason"),
     ),
     "fencegate_raises_total": ("Marks raised.", ("store",)),
@@ -175,6 +180,7 @@ class Metrics:
         self._requests = _Counters("fencegate_requests_total", registry)
         self._request_seconds = _Histograms("fencegate_request_seconds", registry)
         self._rejections = _Counters("fencegate_rejections_total", registry)
+        self._shadowed = _Counters("fencegate_shadow_rejections_total", registry)
         self._raises = _Counters("fencegate_raises_total", registry)
         self._drain_seconds = _Histograms("fencegate_drain_seconds", registry)
         text, labels = _GAUGES["fencegate_tickets_open"]
@@ -252,6 +258,8 @@ class Metrics:
                 self._settled.at(store, outcome).inc()
             case Retried(store, answer):
                 self._retries.at(store, answer).inc()
+            case ShadowRejected(store, reason):
+                self._shadowed.at(store, reason).inc()
             case TokenMissing(store):
                 self._missing.at(store).inc()
             case DuplicateFound():

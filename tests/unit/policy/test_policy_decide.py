@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.model.mark import Scope
 from gateway.model.object_action import DeleteObject, GetObject, PutObject
 from gateway.model.operation import Kind, Operation
 from gateway.model.problem import Code, Problem
@@ -350,3 +351,37 @@ def test_a_rule_bounds_how_far_a_token_may_jump() -> None:
     table = decider(rule(match="/files/{x}", scope="a") + "max_jump = 10\n")
     assert permit(table.decide(put("/files/a"))).max_jump == 10
     assert permit(table.decide(put("/files/a/b"))).max_jump is None
+
+
+def test_a_shadow_rule_refuses_nothing_and_says_what_it_would() -> None:
+    """No token, a method it does not list: the permit carries the refusal, and the scope."""
+    table = decider(
+        rule(match="/files/log/{x*}", scope="log", mode="shadow") + 'methods = ["GET", "PUT"]\n'
+    )
+    passed = permit(table.decide(put("/files/log/a")))
+    assert (passed.mode, passed.scope, passed.would_be) == (Mode.SHADOW, "log", None)
+    missing = permit(table.decide(put("/files/log/a", None)))
+    delete = replace(put("/files/log/a", None), method="DELETE", kind=Kind.DELETE)
+    unlisted = permit(table.decide(delete))
+    refused = [missing.would_be, unlisted.would_be]
+    assert [p and p.code for p in refused] == [Code.TOKEN_REQUIRED, Code.METHOD_NOT_ALLOWED]
+    assert permit(table.decide(get("/files/log/a"))).would_be is None
+
+
+def test_a_shadow_rule_lets_rows_pass_only_where_it_has_all_of_them() -> None:
+    """A table that it takes whole passes, of whatever scope; else an enforced rule could be met."""
+    whole = decider(rule(match="/db/jobs", mode="shadow"))
+    passed = permit(whole.decide(delete_rows("jobs", None)))
+    assert (passed.mode, passed.scope) == (Mode.SHADOW, None)
+    assert passed.would_be is not None
+    assert passed.would_be.code is Code.SCOPE_UNDETERMINED
+    part = decider(rule(match="/db/jobs/1", mode="shadow"))
+    assert code(part.decide(delete_rows("jobs", None))) is Code.SCOPE_UNDETERMINED
+
+
+def test_a_seal_of_a_scope_that_only_shadow_rules_have_is_a_mistake() -> None:
+    """It would shut nobody out."""
+    table = decider(rule(match="/files/{x}", scope="a/{x}", mode="shadow"))
+    assert table.meets(Scope("a/b")) == frozenset()
+    assert table.meets(Scope("files:b")) == frozenset()
+    assert table.meets(Scope("files:b/c")) == {"files"}

@@ -50,6 +50,7 @@ FULL = dataclasses.replace(
     bytes_in=9,
     replayed=True,
     retried=True,
+    shadow="stale",
     slow=True,
     stages=(Stage("parse", 0.0, 0.125),),
 )
@@ -137,6 +138,7 @@ def test_each_kind_of_event_is_considered() -> None:
     without_line = {
         "Rejected",
         "Retried",
+        "ShadowRejected",
         "TicketsOpen",
         "TokenMissing",
         "UpstreamCalled",

@@ -32,6 +32,7 @@ from gateway.model.event import (
     ReloadFailed,
     RequestFinished,
     Retried,
+    ShadowRejected,
     TicketsOpen,
     TokenMissing,
     UpstreamCalled,
@@ -49,6 +50,7 @@ DONE = RequestFinished("r1", "db", "rows", "write", "applied", "PATCH", "/db/job
 EVENTS: dict[Event, str] = {
     DONE: 'fencegate_requests_total{dialect="rows",kind="write",outcome="applied",store="db"}',
     Rejected("db", "stale"): 'fencegate_rejections_total{reason="stale",store="db"}',
+    ShadowRejected("db", "stale"): ('fencegate_shadow_rejections_total{reason="stale",store="db"}'),
     Raised("db", S, NO_MARK, HIGH): 'fencegate_raises_total{store="db"}',
     Drained(S, 0.2, complete=False): "fencegate_drain_seconds_count",
     TicketsOpen("db", 1): 'fencegate_tickets_open{store="db"}',
