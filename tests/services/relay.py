@@ -1,7 +1,7 @@
 """A TCP relay between a client and a real server, which can lose the server's answers.
 
 It works on bytes and knows no protocol: from a marker in what the client sends, nothing comes back
-on that connection any more. The server has the whole request, and acts on it.
+on that connection any more. The server has the whole request, and acts on it, or sees none of it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Relay:
         self._marker: bytes | None = None
         self._also_down = False
         self._down = False
+        self._swallow = False
         self.lost = threading.Event()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -32,7 +33,13 @@ class Relay:
     def lose_answers_from(self, marker: bytes, *, and_go_down: bool = False) -> None:
         """Lose what comes back once the client has sent the marker; then also be unreachable."""
         self.lost.clear()
+        self._swallow = False
         self._marker, self._also_down = marker, and_go_down
+
+    def swallow_requests_from(self, marker: bytes, *, and_go_down: bool = False) -> None:
+        """Let the server see nothing of a request from the piece on that holds the marker."""
+        self.lose_answers_from(marker, and_go_down=and_go_down)
+        self._swallow = True
 
     def heal(self) -> None:
         """Be an honest relay again, on new connections; the muzzled ones are reset."""
@@ -69,6 +76,16 @@ class Relay:
             for work in (pair.forward, pair.backward):
                 threading.Thread(target=work, daemon=True).start()
 
+    @property
+    def down(self) -> bool:
+        """Whether no answer comes back on any connection."""
+        return self._down
+
+    @property
+    def swallows(self) -> bool:
+        """Whether what follows the marker is kept from the server."""
+        return self._swallow
+
     def saw(self, sent: bytes) -> bool:
         """Whether the marker is in what was sent; if so, the answer will be lost."""
         if self._marker is None or self._marker not in sent:
@@ -95,14 +112,15 @@ class _Pair:
                 tail = (tail + piece)[-2 * _PIECE_BYTES :]
                 if not self._muzzled and self._relay.saw(tail):
                     self._muzzled = True
-                self._server.sendall(piece)
+                if not (self._muzzled and self._relay.swallows):
+                    self._server.sendall(piece)
         self._end()
 
     def backward(self) -> None:
         """Server to client."""
         with suppress(OSError):
             while piece := self._server.recv(_PIECE_BYTES):
-                if not self._muzzled:
+                if not (self._muzzled or self._relay.down):
                     self._client.sendall(piece)
         self._end()
 
