@@ -127,10 +127,10 @@ def _decision(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]
             stale += f", 403 fence_token_implausible when it is below {operation.token} by more "
             stale += f"than max_jump = {permit.max_jump} (a scope's first token may be any)"
         yield "answer", f"{stale}, else carried out"
-    elif operation.kind.mutates:
-        yield "answer", "passed on unfenced and counted: the rule's on_missing_token allows it"
-    else:
+    elif not operation.kind.mutates:
         yield "reads", _READS[permit.reads]
+    elif rule is not None and rule.on_missing_token is OnMissingToken.ALLOW_AND_COUNT:
+        yield "answer", "passed on unfenced and counted: the rule's on_missing_token allows it"
 
 
 def _shadowed(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]:

@@ -102,6 +102,16 @@ def test_a_request_is_explained(
     assert text in told(policy, method, url, token)[name]
 
 
+@pytest.mark.parametrize("url", ["/files/a", "/files/shared/x/y", "/db/jobs?id=eq.5"])
+def test_a_refusal_is_not_taken_back(policy: PolicySet, url: str) -> None:
+    """A write without token is told the 428 and no other answer, with a rule and without one."""
+    method = "PATCH" if url.startswith("/db") else "PUT"
+    lines = list(explain(policy, Question(method, url, None)))
+    answers = [text for name, text in lines if name == "answer"]
+    assert len(answers) == 1
+    assert answers[0].startswith("428 fence_token_required")
+
+
 def test_an_exact_promise_names_no_settle_time(policy: PolicySet) -> None:
     """Files and databases check under the lock or in the transaction that writes."""
     found = told(policy, "PUT", "/files/a")
