@@ -242,8 +242,9 @@ class Metrics:
             case RegistryCalled(op, seconds, ok):
                 self._registry_ops.at(op).inc()
                 self._registry_seconds.at(op).observe(seconds)
+                failures = self._registry_failures.at(op)  # there from the first call on, at zero
                 if not ok:
-                    self._registry_failures.at(op).inc()
+                    failures.inc()
             case Rejected(store, reason):
                 self._rejections.at(store, reason).inc()
             case Raised(store):
