@@ -36,6 +36,7 @@ from gateway.edge.reloads import Reloads
 from gateway.edge.request_ids import RequestIds
 from gateway.edge.server import CannotListen, EdgeServer, Sockets, bound_address
 from gateway.edge.tls import ServerTls, UnusableCertificate, listeners_tls
+from gateway.engine.desk import Desk
 from gateway.engine.fences import Fences, Timing
 from gateway.engine.pipeline import Pipeline
 from gateway.engine.readiness import Readiness
@@ -385,7 +386,7 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         admins = Admins(admin_keys(policy, os.environ), wall_s, audit)
         askers = Askers(admins, {key.id: key.worker_key() for key in policy.keys}, wall_s, tokens)
         control = control_app(
-            engine.fences,
+            Desk(engine.fences, clock, observer, policy.limits.drain_timeout_ms / 1000),
             readiness,
             admins=admins,
             exposition=watch.metrics.exposition,

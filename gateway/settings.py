@@ -17,12 +17,14 @@ from gateway.policy.document import PolicySet
 
 ADMIN_KEY_VARIABLE: Final = "FENCEGATE_ADMIN_KEY"
 DEBUG_VARIABLE: Final = "FENCEGATE_DEBUG"
+URL_VARIABLE: Final = "FENCEGATE_URL"
 METRICS_DIR_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 VARIABLES: Final = MappingProxyType(
     {
         ADMIN_KEY_VARIABLE: "The admin key of the control API: 8 to 256 visible ASCII characters. "
         "Without it one is generated in the file that `admin.key_file` names.",
+        URL_VARIABLE: "Where `fencegate scopes` finds the control API; the same as `--url`.",
         METRICS_DIR_VARIABLE: "Set by `serve --workers` for its workers, which add up their "
         "metrics there; of no use to set by hand.",
         DEBUG_VARIABLE: "When set, a fault of the program is shown with its traceback.",

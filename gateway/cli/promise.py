@@ -24,6 +24,8 @@ _SIDE_EFFECTS: Final = (
     "give tables that change together one scope"
 )
 
+_RESET: Final = "tokens from before a reset of the scope: they carry no era"
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -40,7 +42,7 @@ def promise(stores: Sequence[StoreSettings], registry: RegistrySettings) -> Prom
     if len(stores) > 1:
         names = ", ".join(store.name for store in stores)
         text += f" (the scope spans {names}; this is the promise of the weakest, {weakest.name})"
-    gaps = ["writers that bypass the gateway", *_gaps(weakest), *_registry_gaps(registry)]
+    gaps = ["writers that bypass the gateway", *_gaps(weakest), *_registry_gaps(registry), _RESET]
     return Promise(text, tuple(gaps))
 
 

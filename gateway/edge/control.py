@@ -19,6 +19,9 @@ from starlette.exceptions import HTTPException
 from gateway.edge.admin_gate import OPEN, AdminGate, Admins, Before
 from gateway.edge.control_problem import problem_answer
 from gateway.edge.control_requests import Askers, RequestDesk, request_routes
+from gateway.edge.control_reset import ResetDesk, reset_routes
+from gateway.edge.control_views import Reach, ScopePage, ScopeView, row_view, unreachable, view
+from gateway.engine.refusals import never_seen
 from gateway.model.claim import ScopePage as Scopes
 from gateway.model.claim import ScopeRow
 from gateway.model.mark import Mark, Scope
@@ -32,7 +35,7 @@ _METHOD_NOT_ALLOWED: Final = 405
 _RETRY_S: Final = 1
 
 
-class SealDesk(Protocol):
+class Desk(ResetDesk, Protocol):
     """What the engine offers to the control API."""
 
     async def seal(
@@ -68,24 +71,6 @@ class SealRequest(BaseModel):
     holder: Annotated[str | None, Field(pattern=r"^[\x21-\x7e]{1,128}$")] = None
 
 
-class ScopeView(BaseModel):
-    """A scope with its mark. `registrations` counts the replicas that may admit by themselves."""
-
-    scope: str
-    era: int
-    token: int
-    burnt: bool
-    holder: str | None
-    registrations: int | None = None
-
-
-class ScopePage(BaseModel):
-    """A page of scopes; `next` is the `after` of the following page."""
-
-    scopes: list[ScopeView]
-    next: str | None
-
-
 class ProblemView(BaseModel):
     """An error answer (RFC 9457)."""
 
@@ -105,12 +90,8 @@ class Ready(BaseModel):
     wrong: dict[str, str]
 
 
-Reach = Callable[[Scope], frozenset[str]]
-"""The stores in which operations can have a scope."""
-
-
 def control_app(
-    desk: SealDesk,
+    desk: Desk,
     readiness: Health,
     *,
     admins: Admins,
@@ -137,6 +118,7 @@ def control_app(
     _answer_problems(app)
     app.include_router(_health_routes(readiness, exposition, digest))
     app.include_router(_scope_routes(desk, reach))
+    app.include_router(reset_routes(desk, reach))
     if requests is not None:
         app.include_router(request_routes(*requests))
     return app
@@ -145,7 +127,7 @@ def control_app(
 def describe(version: str) -> dict[str, Any]:
     """The OpenAPI document. Nothing is served or called."""
     app = control_app(
-        cast(SealDesk, None),
+        cast(Desk, None),
         cast(Health, None),
         admins=Admins((), lambda: 0.0),
         exposition=bytes,
@@ -156,13 +138,13 @@ def describe(version: str) -> dict[str, Any]:
     return app.openapi()
 
 
-def _state_of(desk: SealDesk) -> Before:
+def _state_of(desk: Desk) -> Before:
     async def before(name: str) -> object:
         try:
             row = await desk.scope(Scope(name))
         except RegistryUnavailable:
             return None
-        return None if row is None else _row_view(row).model_dump()
+        return None if row is None else row_view(row).model_dump()
 
     return before
 
@@ -195,7 +177,7 @@ def _health_routes(readiness: Health, exposition: Callable[[], bytes], digest: s
     return router
 
 
-def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
+def _scope_routes(desk: Desk, reach: Reach | None) -> APIRouter:
     # It is AdminGate that checks the key; this tells the OpenAPI document of it.
     scheme = HTTPBearer(scheme_name="admin", auto_error=False)
     router = APIRouter(prefix="/v1", dependencies=[Security(scheme)])
@@ -205,13 +187,13 @@ def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
         """Raise the mark of a scope and drain, without a write. Needs the admin key."""
         scope = Scope(wanted.scope)
         if reach is not None and not reach(scope):
-            return problem_answer(request, _unreachable(scope))
+            return problem_answer(request, unreachable(scope))
         token = None if wanted.token is None else Token(wanted.token)
         holder = None if wanted.holder is None else Holder(wanted.holder)
         mark = await desk.seal(scope, token, holder)
         if isinstance(mark, Problem):
             return problem_answer(request, mark)
-        return JSONResponse(_view(scope, mark).model_dump())
+        return JSONResponse(view(scope, mark).model_dump())
 
     @router.get("/scopes", response_model=ScopeView | ScopePage)
     async def scopes(
@@ -224,43 +206,13 @@ def _scope_routes(desk: SealDesk, reach: Reach | None) -> APIRouter:
         if name is not None:
             row = await desk.scope(Scope(name))
             if row is None:
-                return problem_answer(request, _never_seen(name))
-            return JSONResponse(_row_view(row).model_dump())
+                return problem_answer(request, never_seen(name))
+            return JSONResponse(row_view(row).model_dump())
         found = await desk.scopes(after or None, limit)
-        page = ScopePage(scopes=[_row_view(row) for row in found.rows], next=found.next)
+        page = ScopePage(scopes=[row_view(row) for row in found.rows], next=found.next)
         return JSONResponse(page.model_dump())
 
     return router
-
-
-def _unreachable(scope: str) -> Problem:
-    return Problem(
-        Code.NOT_FOUND,
-        f"no request can have the scope {scope}: neither a rule nor a resource of a "
-        "store has it; check the spelling",
-        hint="fencegate explain METHOD URL tells the scope of a request.",
-    )
-
-
-def _never_seen(name: str) -> Problem:
-    return Problem(
-        Code.NOT_FOUND, f"no token was ever seen for the scope {name}; check the spelling"
-    )
-
-
-def _row_view(row: ScopeRow) -> ScopeView:
-    return _view(row.scope, row.mark, row.registrations)
-
-
-def _view(scope: str, mark: Mark, registrations: int | None = None) -> ScopeView:
-    return ScopeView(
-        scope=scope,
-        era=mark.era,
-        token=mark.token,
-        burnt=mark.burnt,
-        holder=mark.holder,
-        registrations=registrations,
-    )
 
 
 def _answer_problems(app: FastAPI) -> None:

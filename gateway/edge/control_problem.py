@@ -15,7 +15,7 @@ def problem_answer(request: Request, problem: Problem) -> Response:
         headers["Retry-After"] = str(problem.retry_after_s)
     if problem.code is Code.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = 'Bearer realm="fencegate"'
-    if problem.code is Code.TOKEN_STALE and problem.mark is not None:
+    if problem.code in (Code.TOKEN_STALE, Code.TOKEN_REGRESSED) and problem.mark is not None:
         headers["X-Fence-Mark"] = str(problem.mark)
     if problem.allow is not None:
         headers["Allow"] = problem.allow

@@ -20,7 +20,7 @@ from gateway.model.claim import (
     ScopeRow,
 )
 from gateway.model.event import RegistryCalled
-from gateway.model.mark import Mark, Scope
+from gateway.model.mark import Era, Mark, Scope
 from gateway.ports.clock import Clock
 from gateway.ports.observer import Observer
 from gateway.ports.registry import Registry, RegistryUnavailable
@@ -119,6 +119,10 @@ class RegistryCalls:
     async def scopes(self, after: str | None, limit: int) -> ScopePage:
         """See `Registry.scopes`."""
         return await self._call("scopes", self._registry.scopes(after, limit))
+
+    async def reset(self, scope: Scope, era: Era, reason: str) -> Mark | None:
+        """See `Registry.reset`."""
+        return await self._call("reset", self._registry.reset(scope, era, reason))
 
     async def recall(self, scope: Scope, mark: Mark) -> Mark:
         """See `Registry.recall`."""

@@ -49,12 +49,10 @@ from gateway.model.claim import (
     ClaimAnswer,
     ClaimBurnt,
     Claimed,
-    ClaimImplausible,
-    ClaimStale,
+    EraDiffers,
     Generation,
+    GenerationEnded,
     RegistrationId,
-    ScopePage,
-    ScopeRow,
 )
 from gateway.model.event import (
     Drained,
@@ -64,7 +62,7 @@ from gateway.model.event import (
     RegistryRegressed,
     TicketsOpen,
 )
-from gateway.model.mark import Era, Mark, Scope
+from gateway.model.mark import NO_MARK, Era, Mark, Scope
 from gateway.model.problem import Problem
 from gateway.model.token import Holder, Token
 from gateway.ports.clock import Clock
@@ -143,6 +141,10 @@ class Admission:
             self._fences.later(settle_s, self.scope, UnknownExpired(self.ticket))
 
 
+def _is_above(mark: Mark, token: Token) -> bool:
+    return (mark.era, token, False) < mark.rank
+
+
 class Fences:
     """All scopes of one replica."""
 
@@ -154,13 +156,13 @@ class Fences:
         timing: Timing,
         reach: Callable[[Scope], Iterable[Store]],
     ) -> None:
-        self._calls = RegistryCalls(registry, clock, observer, timing.registry_timeout_s)
+        self.calls = RegistryCalls(registry, clock, observer, timing.registry_timeout_s)
         self._clock = clock
         self._observer = observer
         self._timing = timing
         self._reach = reach
-        self._membership = Membership(
-            self._calls, clock, observer, timing.member_ttl_s, self, shared=registry.shared
+        self.membership = Membership(
+            self.calls, clock, observer, timing.member_ttl_s, self, shared=registry.shared
         )
         self._views: dict[Scope, View] = {}
         self._waiting: dict[int, _Waiter] = {}
@@ -176,14 +178,14 @@ class Fences:
         `settle_s` is the longest settle time of all stores: 0 when each of them is exact.
         Raises `RegistryUnavailable`.
         """
-        await self._membership.start(settle_s)
+        await self.membership.start(settle_s)
 
     async def stop(self) -> None:
         """Leave in good order, so that nobody has to wait (rule 8). Call with no request open."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._membership.stop(quiet=not any(v.tickets for v in self._views.values()))
+        await self.membership.stop(quiet=not any(v.tickets for v in self._views.values()))
 
     # --- what the membership tells --------------------------------------------------------------
     def lapsed(self, generation: Generation) -> None:
@@ -233,12 +235,22 @@ class Fences:
         self.apply(scope, Settled(number))
         return answer.mark
 
-    def check(self, scope: Scope, token: Token, holder: Holder | None) -> Problem | None:
-        """Compare a read's token with the mark this replica knows; no registry trip."""
-        view = self._views.get(scope)
-        if view is None or (view.mark.era, token, False) >= view.mark.rank:
-            return None
+    async def check(self, scope: Scope, token: Token, holder: Holder | None) -> Problem | None:
+        """Compare a read's token with the mark this replica knows; no registry trip.
+
+        But one before a refusal by a mark that was only heard of: where nothing is registered,
+        nobody tells of a reset.
+        """
         del holder
+        view = self._views.get(scope)
+        if view is not None and _is_above(view.mark, token) and not view.registrations:
+            with suppress(RegistryUnavailable):
+                row = await self.calls.scope(scope)
+                if row is not None and row.mark.rank > view.mark.rank:
+                    self.apply(scope, Told(row.mark))
+            view = self._views.get(scope)
+        if view is None or not _is_above(view.mark, token):
+            return None
         why = Why.DUPLICATE if view.mark.token == token else Why.STALE
         return refusal(why, scope, token, view.mark, 1.0)
 
@@ -250,11 +262,11 @@ class Fences:
     async def witnessed(self, scope: Scope, witness: Mark) -> None:
         """A store's own witness stands above our mark: learn it, and tell a forgetful registry."""
         with suppress(RegistryUnavailable):
-            row = await self._calls.scope(scope)
-            known = row.mark if row is not None else Mark(witness.era, 0)
+            row = await self.calls.scope(scope)
+            known = row.mark if row is not None else NO_MARK
             if known.rank < witness.rank:
                 self._observer.emit(RegistryRegressed(scope, witness, known))
-                await self._calls.recall(scope, witness)
+                await self.calls.recall(scope, witness)
         self.apply(scope, Told(witness))
 
     async def carry(self, scope: Scope, mark: Mark) -> bool:
@@ -266,21 +278,13 @@ class Fences:
                 return False
         return True
 
-    async def scope(self, scope: Scope) -> ScopeRow | None:
-        """One scope as the registry has it. Raises `RegistryUnavailable`."""
-        return await self._calls.scope(scope)
-
-    async def scopes(self, after: str | None, limit: int) -> ScopePage:
-        """A page of scopes. Raises `RegistryUnavailable`."""
-        return await self._calls.scopes(after, limit)
-
     # --- running the machine --------------------------------------------------------------------
     def apply(self, scope: Scope, event: Event) -> Effects:
         """Step a scope's machine and carry the effects out."""
         carries = False
         if isinstance(event, ClaimAnswered):  # the only event to which the reach matters
             carries = any(True for _ in self._reach(scope))
-        here = self._membership.here(carries=carries)
+        here = self.membership.here(carries=carries)
         view, effects = fence.step(self._views.get(scope) or View(), event, here)
         self._views[scope] = view
         for effect in effects:
@@ -337,8 +341,8 @@ class Fences:
             case Forget(registrations):
                 self._spawn(self._forget(scope, registrations))
             case Rejoin():
-                if self._membership.generation is not None:
-                    self._membership.lapse(self._membership.generation)
+                if self.membership.generation is not None:
+                    self.membership.lapse(self.membership.generation)
             case _:
                 assert_never(effect)
 
@@ -349,7 +353,7 @@ class Fences:
 
     # --- loops that await -----------------------------------------------------------------------
     async def _claim(self, scope: Scope, effect: SendClaim) -> None:
-        generation = self._membership.generation
+        generation = self.membership.generation
         if generation is None:
             self.apply(scope, ClaimFailed(effect.registration))
             return
@@ -358,14 +362,14 @@ class Fences:
             effect.era,
             effect.token,
             effect.holder,
-            self._membership.replica,
+            self.membership.replica,
             generation,
             effect.registration,
             effect.max_jump,
         )
         try:
             with stage("claim"):
-                answer = await self._calls.claim(claim)
+                answer = await self.calls.claim(claim)
         except Exception as error:
             self._fault("claim", error)
             self.apply(scope, ClaimFailed(effect.registration))
@@ -381,9 +385,10 @@ class Fences:
     async def _remind(self, scope: Scope, answer: ClaimAnswer) -> None:
         """A mark of ours that stands above the registry's answer is a witness too (rule 9)."""
         view = self._views.get(scope)
-        if view is None or not isinstance(answer, Claimed | ClaimStale | ClaimImplausible):
+        if view is None or isinstance(answer, ClaimBurnt | GenerationEnded):
             return
-        if answer.mark.rank < view.mark.rank:
+        at = Mark(answer.era, 0) if isinstance(answer, EraDiffers) else answer.mark
+        if at.rank < view.mark.rank:
             await self.witnessed(scope, view.mark)
 
     def _claimant(self, registration: RegistrationId) -> str:
@@ -413,13 +418,13 @@ class Fences:
     async def _until_drained(self, scope: Scope, mark: Mark) -> None:
         pause_s, longest_s = _POLL_S
         while True:
-            generation = self._membership.generation
-            lower = generation and await self._calls.pending(scope, mark, generation)
+            generation = self.membership.generation
+            lower = generation and await self.calls.pending(scope, mark, generation)
             if lower is None:
                 if generation is not None:
-                    self._membership.lapse(generation)
+                    self.membership.lapse(generation)
                 raise RegistryUnavailable("the membership ended while older writes were awaited")
-            if not lower and not self._membership.here().in_grace:
+            if not lower and not self.membership.here().in_grace:
                 break
             self._moved.clear()
             with suppress(TimeoutError):
@@ -431,7 +436,7 @@ class Fences:
         pause_s = _POLL_S[1]
         while True:
             try:
-                await self._calls.yield_(scope, self._membership.replica, generation, mark)
+                await self.calls.yield_(scope, self.membership.replica, generation, mark)
             except RegistryUnavailable:
                 await self._clock.sleep_s(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
@@ -448,7 +453,7 @@ class Fences:
     async def _forget(self, scope: Scope, registrations: tuple[RegistrationId, ...]) -> None:
         for registration in registrations:
             try:
-                await self._calls.forget(scope, registration)
+                await self.calls.forget(scope, registration)
             except RegistryUnavailable:
                 await self._clock.sleep_s(_POLL_S[1])
                 self._spawn(self._forget(scope, registrations))

@@ -118,7 +118,7 @@ class Pipeline:
             case Reads.IGNORE:
                 return None
             case Reads.CHECK:
-                return self._fences.check(scope, token, operation.holder)
+                return await self._fences.check(scope, token, operation.holder)
             case Reads.SEAL:
                 sealed = await self._fences.seal(scope, token, operation.holder, permit.max_jump)
                 return sealed if isinstance(sealed, Problem) else None

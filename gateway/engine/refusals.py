@@ -21,6 +21,18 @@ def stale(scope: Scope, token: int | None, mark: Mark) -> Problem:
     )
 
 
+def regressed(scope: Scope, token: int, mark: int) -> Problem:
+    """The issuer itself brings a token below the mark: it has lost its counter."""
+    return Problem(
+        Code.TOKEN_REGRESSED,
+        f"token {token} is below the mark {mark} of scope {scope}, and it is its issuer that seals"
+        f" with it: the issuer has lost its counter; let it go on from {mark + 1} (GET"
+        " /v1/scopes?name= tells the floor), and issue no token below",
+        details=f"scope={scope} token={token} mark={mark}",
+        mark=mark,
+    )
+
+
 def duplicate(scope: Scope, token: int | None, mark: Mark) -> Problem:
     """The token is in two hands; both are refused until a higher one arrives."""
     return Problem(
@@ -100,4 +112,11 @@ def interrupted(scope: Scope) -> Problem:
         Code.OUTCOME_UNKNOWN,
         f"the answer of the store was lost; whether the write took effect in scope {scope} is"
         " not known: read the resource before you write again",
+    )
+
+
+def never_seen(scope: str) -> Problem:
+    """Nobody has ever claimed this scope."""
+    return Problem(
+        Code.NOT_FOUND, f"no token was ever seen for the scope {scope}; check the spelling"
     )

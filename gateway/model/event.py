@@ -127,6 +127,25 @@ class DuplicateFound:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenRegressed:
+    """An issuer sealed with a token below the mark: it has lost its counter. An error."""
+
+    scope: Scope
+    token: int
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeReset:
+    """A scope was drained and began a new era with an empty mark (rule 15)."""
+
+    scope: Scope
+    before: Mark
+    after: Mark
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryRegressed:
     """A witness stands above the registry's mark: the registry has forgotten. An error."""
 
@@ -240,6 +259,8 @@ Event = (
     | Retried
     | TokenMissing
     | DuplicateFound
+    | TokenRegressed
+    | ScopeReset
     | RegistryRegressed
     | AnsweredAfterLapse
     | RegistryCalled

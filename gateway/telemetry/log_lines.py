@@ -127,6 +127,26 @@ LINES: Final[Mapping[str, LogLine]] = MappingProxyType(
             "A token was seen in two hands; its mark is burnt.",
             (_SCOPE, LogField("mark", "mark", "The burnt mark."), _HINT),
         ),
+        "token_regressed": LogLine(
+            "error",
+            "An issuer sealed with a token below the mark.",
+            (
+                _SCOPE,
+                LogField("token", "integer", "The issuer's token."),
+                LogField("mark", "integer", "The token of the mark: the floor."),
+                _HINT,
+            ),
+        ),
+        "scope_reset": LogLine(
+            "warning",
+            "An admin had a scope drained, and a new era of it has begun.",
+            (
+                _SCOPE,
+                LogField("reason", "text", "The admin's reason."),
+                LogField("before", "mark", "The mark of the older era."),
+                LogField("after", "mark", "The empty mark of the new one."),
+            ),
+        ),
         "registry_regressed": LogLine(
             "error",
             "The registry has forgotten a mark that a store or a replica proves.",

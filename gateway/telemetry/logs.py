@@ -36,9 +36,11 @@ from gateway.model.event import (
     ReloadFailed,
     RequestFinished,
     Retried,
+    ScopeReset,
     ShadowRejected,
     TicketsOpen,
     TokenMissing,
+    TokenRegressed,
     UpstreamCalled,
 )
 from gateway.model.mark import Mark
@@ -101,13 +103,8 @@ class Log:
                     outcome=event.outcome,
                     seconds=round(event.seconds, 3),
                 )
-            case DuplicateFound(scope, mark):
-                hint = "the issuer of tokens gave one number to two holders"
-                self._line("token_duplicate", scope=scope, mark=_mark(mark), hint=hint)
-            case RegistryRegressed(scope, witness, registry):
-                fields = {"witness": _mark(witness), "registry": _mark(registry)}
-                hint = "the registry has forgotten this mark; was it restored from a backup?"
-                self._line("registry_regressed", scope=scope, hint=hint, **fields)
+            case DuplicateFound() | TokenRegressed() | ScopeReset() | RegistryRegressed():
+                self._out_of_order(event)
             case AnsweredAfterLapse(store):
                 self._line("answered_after_lapse", store=store)
             case Lapsed(generation):
@@ -142,6 +139,27 @@ class Log:
         """Write a line of the catalogue, at its level."""
         write: Callable[..., None] = getattr(self._log, LINES[event].level)
         write(event, **fields)
+
+    def _out_of_order(
+        self, event: DuplicateFound | TokenRegressed | ScopeReset | RegistryRegressed
+    ) -> None:
+        """A mark that does not simply rise: somebody lost a count, or an admin reset it."""
+        match event:
+            case DuplicateFound(scope, mark):
+                hint = "the issuer of tokens gave one number to two holders"
+                self._line("token_duplicate", scope=scope, mark=_mark(mark), hint=hint)
+            case TokenRegressed(scope, token, at):
+                hint = "the issuer of tokens has lost its counter: let it go on above the mark"
+                self._line("token_regressed", scope=scope, token=token, mark=at, hint=hint)
+            case ScopeReset(scope, before, after, reason):
+                fields = {"before": _mark(before), "after": _mark(after)}
+                self._line("scope_reset", scope=scope, reason=reason, **fields)
+            case RegistryRegressed(scope, witness, registry):
+                fields = {"witness": _mark(witness), "registry": _mark(registry)}
+                hint = "the registry has forgotten this mark; was it restored from a backup?"
+                self._line("registry_regressed", scope=scope, hint=hint, **fields)
+            case _:
+                assert_never(event)
 
     def _registry_called(self, op: str, seconds: float, ok: bool) -> None:
         """Tell when an operation begins to fail and when it works again, not every failure."""

@@ -42,9 +42,11 @@ from gateway.model.event import (
     ReloadFailed,
     RequestFinished,
     Retried,
+    ScopeReset,
     ShadowRejected,
     TicketsOpen,
     TokenMissing,
+    TokenRegressed,
     UpstreamCalled,
 )
 from gateway.model.operation import Kind
@@ -87,6 +89,11 @@ _COUNTERS: Final = {
     "fencegate_registry_failures_total": ("Registry operations without an answer.", ("op",)),
     "fencegate_registry_regressed_total": ("Marks that the registry had forgotten.", ()),
     "fencegate_token_duplicates_total": ("Tokens seen in two hands; their marks are burnt.", ()),
+    "fencegate_token_regressed_total": (
+        "Seals by an issuer with a token below the mark: it has lost its counter.",
+        (),
+    ),
+    "fencegate_resets_total": ("Scopes that began a new era with an empty mark.", ()),
     "fencegate_answered_after_lapse_total": (
         "Answers of a store that came after the membership had lapsed.",
         ("store",),
@@ -201,6 +208,8 @@ class Metrics:
         self._upstream_seconds = _Histograms("fencegate_upstream_seconds", registry)
         self._lag = _Histograms("fencegate_event_loop_lag_seconds", registry)
         self._regressed = _Counters("fencegate_registry_regressed_total", registry)
+        self._token_regressed = _Counters("fencegate_token_regressed_total", registry)
+        self._resets = _Counters("fencegate_resets_total", registry)
         self._duplicates = _Counters("fencegate_token_duplicates_total", registry)
         self._after_lapse = _Counters("fencegate_answered_after_lapse_total", registry)
         self._reloads = _Counters("fencegate_reloads_total", registry)
@@ -265,6 +274,10 @@ class Metrics:
                 self._missing.at(store).inc()
             case DuplicateFound():
                 self._duplicates.at().inc()
+            case TokenRegressed():
+                self._token_regressed.at().inc()
+            case ScopeReset():
+                self._resets.at().inc()
             case RegistryRegressed():
                 self._regressed.at().inc()
             case AnsweredAfterLapse(store):

@@ -143,7 +143,7 @@ async def test_seals_without_a_token_issue_each_number_once(fences: Fences) -> N
     tokens = [mark.token for mark in got if isinstance(mark, Mark)]
     assert tokens
     assert len(tokens) == len(set(tokens))
-    row = await fences.scope(SCOPE)
+    row = await fences.calls.scope(SCOPE)
     assert row is not None
     assert row.mark.token == 16
 

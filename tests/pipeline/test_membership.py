@@ -147,7 +147,7 @@ async def test_a_silent_replica_is_ended(make: Make, registry: SharedRegistry) -
     (one, gone), (two, events) = await make(), await make()
     older = await admitted(one, 1)
     assert older.gate() is None  # and its answer never comes
-    registry.away.add(one._membership.replica)
+    registry.away.add(one.membership.replica)
     newer = await eventually(two, 2, Code.NOT_DRAINED)
     assert any(isinstance(e, Evicted) for e in events)
     assert any(isinstance(e, Lapsed) for e in gone), "it knew before it was ended"
@@ -159,7 +159,7 @@ async def test_a_replica_lapses_and_joins_anew(make: Make, registry: SharedRegis
     """Rule 7: it refuses from its deadline on, and admits again once its beats come through."""
     one, events = await make()
     held = await admitted(one, 1)
-    registry.away.add(one._membership.replica)
+    registry.away.add(one.membership.replica)
     async with asyncio.timeout(10):
         await events.until(Lapsed)
     shut = held.gate()

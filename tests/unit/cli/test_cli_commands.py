@@ -131,7 +131,9 @@ def test_no_traceback_reaches_a_user_unasked(
 def test_the_openapi_document_is_printed() -> None:
     """`fencegate openapi` is what the app says of itself."""
     document = json.loads(run("openapi").stdout)
-    assert {"/healthz", "/readyz", "/metrics", "/v1/seal", "/v1/scopes"} <= set(document["paths"])
+    assert {"/healthz", "/readyz", "/metrics", "/v1/reset", "/v1/seal", "/v1/scopes"} <= set(
+        document["paths"]
+    )
 
 
 def test_the_version_is_printed() -> None:

@@ -34,6 +34,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.sealed: list[tuple[str, int | None, str | None]] = []
+        self.was_reset: list[tuple[str, str]] = []
         self.answer: Mark | Problem = Mark(Era(2), 8, burnt=True, holder=Holder("h2"))
         self.down = False
 
@@ -42,6 +43,11 @@ class Desk:
     ) -> Mark | Problem:
         self._check()
         self.sealed.append((scope, token, holder))
+        return self.answer
+
+    async def reset(self, scope: Scope, reason: str) -> Mark | Problem:
+        self._check()
+        self.was_reset.append((scope, reason))
         return self.answer
 
     async def scope(self, scope: Scope) -> ScopeRow | None:
@@ -123,7 +129,13 @@ WRONG_KEYS = [
 @pytest.mark.parametrize("given", WRONG_KEYS)
 @pytest.mark.parametrize(
     "method, path",
-    [("POST", "/v1/seal"), ("GET", "/v1/scopes"), ("GET", "/v1/later"), ("GET", "/v1")],
+    [
+        ("POST", "/v1/seal"),
+        ("POST", "/v1/reset"),
+        ("GET", "/v1/scopes"),
+        ("GET", "/v1/later"),
+        ("GET", "/v1"),
+    ],
 )
 async def test_nobody_but_the_admin_gets_in(
     client: httpx.AsyncClient, desk: Desk, method: str, path: str, given: str | None
@@ -135,7 +147,22 @@ async def test_nobody_but_the_admin_gets_in(
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert "FENCEGATE_ADMIN_KEY" in body["detail"]
     assert KEY not in answer.text
-    assert desk.sealed == []
+    assert (desk.sealed, desk.was_reset) == ([], [])
+
+
+async def test_a_reset_needs_a_scope_and_a_reason(client: httpx.AsyncClient, desk: Desk) -> None:
+    """Break-glass is explained: no reason, no reset; nor of a scope that no request can have."""
+    for reason in (None, "", "  ", "one\nline", "x" * 501):
+        body = {"scope": "s/1"} if reason is None else {"scope": "s/1", "reason": reason}
+        answer = await client.post("/v1/reset", headers=ADMIN, json=body)
+        assert "reason" in problem(answer, Code.REQUEST_MALFORMED)["detail"]
+    misspelt = {"scope": "nobody/1", "reason": "drill"}
+    problem(await client.post("/v1/reset", headers=ADMIN, json=misspelt), Code.NOT_FOUND)
+    assert desk.was_reset == []
+    wanted = {"scope": "s/1", "reason": "the issuer lost its counter"}
+    answer = await client.post("/v1/reset", headers=ADMIN, json=wanted)
+    assert (answer.status_code, answer.json()["era"]) == (200, 2)
+    assert desk.was_reset == [("s/1", "the issuer lost its counter")]
 
 
 async def test_the_scheme_is_case_insensitive(client: httpx.AsyncClient) -> None:

@@ -27,6 +27,8 @@ from gateway.model.event import (
     Reloaded,
     ReloadFailed,
     RequestFinished,
+    ScopeReset,
+    TokenRegressed,
 )
 from gateway.model.mark import NO_MARK, Era, Mark, Scope
 from gateway.model.stage import Stage
@@ -63,6 +65,8 @@ EVENTS: tuple[Event, ...] = (
     OutcomeSettled("db", S, "r1", "applied", 2.0),
     DuplicateFound(S, BURNT),
     RegistryRegressed(S, BURNT, NO_MARK),
+    TokenRegressed(S, 3, 7),
+    ScopeReset(S, BURNT, NO_MARK, "drill"),
     AnsweredAfterLapse("db"),
     Lapsed("g"),
     Joined("i", 1.5),

@@ -32,9 +32,11 @@ from gateway.model.event import (
     ReloadFailed,
     RequestFinished,
     Retried,
+    ScopeReset,
     ShadowRejected,
     TicketsOpen,
     TokenMissing,
+    TokenRegressed,
     UpstreamCalled,
 )
 from gateway.model.mark import NO_MARK, Era, Mark, Scope
@@ -61,6 +63,8 @@ EVENTS: dict[Event, str] = {
     ),
     Retried("db", "replayed"): 'fencegate_retries_total{answer="replayed",store="db"}',
     DuplicateFound(S, HIGH): "fencegate_token_duplicates_total",
+    TokenRegressed(S, 3, 7): "fencegate_token_regressed_total",
+    ScopeReset(S, HIGH, NO_MARK, "why"): "fencegate_resets_total",
     RegistryRegressed(S, HIGH, NO_MARK): "fencegate_registry_regressed_total",
     AnsweredAfterLapse("db"): 'fencegate_answered_after_lapse_total{store="db"}',
     RegistryCalled("claim", 0.001, ok=False): 'fencegate_registry_ops_total{op="claim"}',
