@@ -6,6 +6,7 @@ user: what is wrong is told in a line, with what to change.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import traceback
@@ -21,6 +22,7 @@ from gateway.cli.keys import keys
 from gateway.cli.scopes import scopes
 from gateway.policy.document import PolicySet
 from gateway.policy.load import PolicyError, load
+from gateway.policy.strict import doubts
 from gateway.settings import DEBUG_VARIABLE, UnusableSecret, environment, policy_path
 
 FAILED: Final = 1
@@ -125,9 +127,42 @@ def _supervised(
 
 
 @app.command()
-def check(policy: Policies = None, set_: Overrides = None) -> None:
+def check(
+    policy: Policies = None,
+    set_: Overrides = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail on paths without a rule and rules that overlap.")
+    ] = False,
+    connect: Annotated[
+        bool,
+        typer.Option("--connect", help="Reach the registry and every store; tell the guarantees."),
+    ] = False,
+) -> None:
     """Check a policy without serving it; every mistake is told by file, line and key."""
     checked = _load(policy, set_)
+    _tell(checked)
+    doubtful = list(doubts(checked)) if strict else []
+    for doubt in doubtful:
+        typer.echo(doubt, err=True)
+    reached = asyncio.run(_connected(checked)) if connect else True
+    if doubtful:
+        raise typer.Exit(WRONG_INPUT)
+    if not reached:
+        raise typer.Exit(FAILED)
+
+
+async def _connected(checked: PolicySet) -> bool:
+    """Tell what was reached; False when something was not."""
+    from gateway.cli.connect import connect
+
+    reached = True
+    async for good, name, text in connect(checked):
+        typer.echo(f"{name:<7} {text}" if good else f"{'FAILED':<7} {name} {text}")
+        reached = reached and good
+    return reached
+
+
+def _tell(checked: PolicySet) -> None:
     for path in checked.sources:
         typer.echo(f"ok      {path}")
     for store in checked.stores.values():
@@ -146,18 +181,31 @@ def explain(
     policy: PolicyOption = None,
     set_: Overrides = None,
     token: Annotated[str | None, typer.Option(help="The X-Fence-Token of the request.")] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", help='A header field, "Name: value"; may be repeated.'),
+    ] = None,
 ) -> None:
     """Say what a request would meet: store, rule, scope, answer, and what is promised for it."""
     checked = _load(policy, set_)
     if not (method.isascii() and method.isalpha()):
         typer.echo(f'"{method}" is no method: write METHOD URL, such as PUT /files/x', err=True)
         raise typer.Exit(WRONG_INPUT)
+    fields = tuple(_field(text) for text in header or ())
     try:
-        for name, text in explained(checked, Question(method.upper(), url, token)):
+        for name, text in explained(checked, Question(method.upper(), url, token, fields)):
             typer.echo(f"{name:<12} {text}")
     except NotServed as wrong:
         typer.echo(str(wrong), err=True)
         raise typer.Exit(FAILED) from None
+
+
+def _field(text: str) -> tuple[bytes, bytes]:
+    name, colon, value = text.partition(":")
+    if not colon or not name or not text.isascii() or any(c.isspace() for c in name):
+        typer.echo(f'"{text}" is no header field: write "Name: value"', err=True)
+        raise typer.Exit(WRONG_INPUT)
+    return name.lower().encode(), value.strip().encode()
 
 
 @app.command()

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from gateway.cli.promise import promise
+from gateway.dialects.fence_fields import fence_fields
 from gateway.dialects.http import HttpDialect
 from gateway.dialects.origin import OriginDialect
 from gateway.dialects.s3.dialect import S3Dialect
@@ -20,7 +21,7 @@ from gateway.model.operation import Kind, Operation
 from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
 from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
-from gateway.model.token import Malformed, Token, parse_token
+from gateway.model.token import Token
 from gateway.policy.complaint import nearest
 from gateway.policy.decide import Decider, Permit
 from gateway.policy.document import (
@@ -55,11 +56,22 @@ class NotServed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request as an operator writes it. `token` is the text of X-Fence-Token, if any."""
+    """A request as an operator writes it. `token` is the text of X-Fence-Token, if any.
+
+    `fields` are further header fields, names in lower case.
+    """
 
     method: str
     url: str
     token: str | None
+    fields: tuple[tuple[bytes, bytes], ...] = ()
+
+    def header(self) -> tuple[tuple[bytes, bytes], ...]:
+        """All fields, as a dialect takes them."""
+        given = {name for name, _ in self.fields}
+        always = ((b"host", b"localhost"), (b"content-length", b"0"))
+        token = () if self.token is None else ((b"x-fence-token", self.token.encode()),)
+        return (*(f for f in always if f[0] not in given), *token, *self.fields)
 
 
 def explain(policy: PolicySet, question: Question) -> Iterator[tuple[str, str]]:
@@ -218,14 +230,11 @@ def _understand(
         dialect = HttpDialect(store.name, store.mount or "", None)
     else:
         dialect = S3Dialect(store.name, None)
-    fields: list[tuple[bytes, bytes]] = [(b"host", b"localhost"), (b"content-length", b"0")]
-    if question.token is not None:
-        fields.append((b"x-fence-token", question.token.encode()))
     request = RawRequest(
         method=question.method,
         path=path.encode("ascii"),
         query=query.encode("ascii"),
-        fields=tuple(fields),
+        fields=question.header(),
         request_id="explain",
         host="localhost",
         https=False,
@@ -240,9 +249,9 @@ def _rows_operation(
     store: StoreSettings, question: Question, path: str, query: str
 ) -> Operation | Problem:
     """Understand a request for rows without its database."""
-    token = None if question.token is None else parse_token([question.token.encode()])
-    if isinstance(token, Malformed):
-        return Problem(Code.TOKEN_MALFORMED, token.why)
+    fence = fence_fields(question.header())
+    if isinstance(fence, Problem):
+        return fence
     table, _, key = path.removeprefix(store.mount or "").removeprefix("/").partition("/")
     tables = getattr(store, "tables", {})
     if table not in tables:
@@ -259,4 +268,4 @@ def _rows_operation(
     route = f"{store.mount}/{resource.path}"
     # A decision does not look at the action, only at what kind it is of.
     action = DeleteRows(table, ()) if kind.mutates else SelectRows(table)
-    return Operation(resource, route, kind, question.method, action, token)
+    return Operation(resource, route, kind, question.method, action, *fence[:2])

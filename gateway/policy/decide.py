@@ -137,6 +137,14 @@ class Decider:
             if any(_can_yield(rule.template, scope) for rule in rules)
         )
 
+    def matched(self, rule: RuleSettings) -> frozenset[str]:
+        """The stores in which a rule, or one that names the same scopes, stands."""
+        return frozenset(
+            store
+            for store, rules in self._rules.items()
+            if any(_is_kin(other.settings, rule) for other in rules)
+        )
+
     def meets(self, scope: Scope) -> frozenset[str]:
         """The stores in which a request can really have this scope, spelt as it is.
 
@@ -175,6 +183,10 @@ class Decider:
         if isinstance(store, HttpSettings) and not segments[-1]:
             segments.pop()  # a path of an origin may end in a slash, and its root is one
         return not {"", ".", ".."} & set(segments)
+
+
+def _is_kin(one: RuleSettings, other: RuleSettings) -> bool:
+    return one.where == other.where or (one.scope is not None and one.scope == other.scope)
 
 
 def _enforces(rule: _Rule, scope: Scope) -> bool:

@@ -139,3 +139,70 @@ def test_the_openapi_document_is_printed() -> None:
 def test_the_version_is_printed() -> None:
     """`fencegate version` names product and release."""
     assert run("version").stdout.startswith("fencegate 0")
+
+
+PARTLY = """
+[stores.files]
+type = "files"
+root = "files"
+[[rules]]
+match = "/files/{team}/report"
+[[rules]]
+match = "/files/acme/{name}"
+"""
+
+
+def test_strict_tells_what_is_often_not_meant(tmp_path: Path) -> None:
+    """Paths without a rule and rules that cross are exit code 2, with file and line."""
+    path = tmp_path / "p.toml"
+    path.write_text(PARTLY)
+    assert run("check", str(path)).exit_code == 0
+    result = run("check", "--strict", str(path))
+    assert result.exit_code == commands.WRONG_INPUT
+    assert "stores.files: some paths of /files/* meet no rule" in result.stderr
+    assert (
+        f"{path}:7: rules.match: /files/acme/{{name}} and /files/{{team}}/report" in result.stderr
+    )
+
+
+def test_strict_takes_narrow_rules_before_wide_ones(tmp_path: Path) -> None:
+    """That is how rules are written: nothing to tell, once the last one takes all."""
+    path = tmp_path / "p.toml"
+    wide = '[[rules]]\nmatch = "/files/{path*}"\n'
+    path.write_text(
+        PARTLY.replace('match = "/files/{team}/report"', 'match = "/files/acme/r"') + wide
+    )
+    result = run("check", "--strict", str(path))
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_connect_reaches_everything_and_tells_what_each_rule_gets(tmp_path: Path) -> None:
+    """Registry and stores are opened; each rule has the guarantee of its weakest store."""
+    result = run("check", "--connect", str(QUICKSTART), "--set", f"server.data_dir={tmp_path}")
+    assert result.exit_code == 0
+    assert "registry sqlite: reached" in result.stdout
+    assert "store   db: exact, whatever crashes" in result.stdout
+    assert "rule    /files/reports/{team}/{rest*}: exact" in result.stdout
+
+
+def test_connect_tells_all_that_cannot_be_reached(tmp_path: Path) -> None:
+    """A store and a registry that are down are told in one run, and the exit code is 1."""
+    path = tmp_path / "p.toml"
+    path.write_text(
+        '[server]\nauth = "none"\n[registry]\ntype = "redis"\nurl = "redis://127.0.0.1:1"\n'
+        '[stores.lake]\ntype = "s3"\nlisten = "127.0.0.1:0"\nendpoint = "http://127.0.0.1:1"\n'
+        'access_key_id = "id"\nsecret_access_key = "secret"\nprobe_bucket = "bucket"\n'
+    )
+    result = run("check", "--connect", str(path), "--set", f"server.data_dir={tmp_path}")
+    assert result.exit_code == commands.FAILED
+    assert "FAILED  registry redis: " in result.stdout
+    assert "FAILED  store lake: " in result.stdout
+
+
+def test_explain_takes_header_fields() -> None:
+    """-H is what a client would send; a malformed one is told."""
+    field = run("explain", "PUT", "/files/x", "-H", "X-Fence-Token: 7")
+    assert "mark is above 7" in field.stdout
+    rows = run("explain", "DELETE", "/db/jobs?id=eq.1", "-H", "x-fence-token: seven")
+    assert "fence_token_malformed" in rows.stdout
+    assert run("explain", "PUT", "/files/x", "-H", "nonsense").exit_code == commands.WRONG_INPUT

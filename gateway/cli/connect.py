@@ -1,0 +1,59 @@
+"""`fencegate check --connect`: reach the registry and every store, and say what each rule gets.
+
+Goes on behind what fails, so that one run tells all of it. Nothing is served, joined or claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from gateway.app import StartError, build_registry, build_store
+from gateway.cli.promise import promise
+from gateway.policy.decide import Decider
+from gateway.policy.document import Mode, PolicySet, RuleSettings
+from gateway.ports.registry import RegistryUnavailable
+from gateway.ports.store import ProbeFailed
+
+_CANNOT = (StartError, ProbeFailed, RegistryUnavailable, OSError)
+
+
+async def connect(policy: PolicySet) -> AsyncIterator[tuple[bool, str, str]]:
+    """Yield (it worked, name, text) lines."""
+    yield await _registry(policy)
+    for name in policy.stores:
+        yield await _store(policy, name)
+    for rule in policy.rules:
+        yield True, "rule", f"{rule.match}: {_guarantee(policy, rule)}"
+
+
+async def _registry(policy: PolicySet) -> tuple[bool, str, str]:
+    kind = policy.registry.type
+    try:
+        registry = build_registry(policy, alone=False)
+        try:
+            risks = await registry.probe()
+        finally:
+            await registry.aclose()
+    except _CANNOT as failed:
+        return False, "registry", f"{kind}: {failed}"
+    return True, "registry", "; ".join((f"{kind}: reached", *risks))
+
+
+async def _store(policy: PolicySet, name: str) -> tuple[bool, str, str]:
+    try:
+        store = build_store(policy.stores[name], policy)
+        try:
+            found = await store.probe()
+        finally:
+            await store.aclose()
+    except _CANNOT as failed:
+        return False, "store", f"{name}: {failed}"
+    return True, "store", f"{name}: {found.guarantee}"
+
+
+def _guarantee(policy: PolicySet, rule: RuleSettings) -> str:
+    """The promise of the weakest store that the rule's scopes can be met in."""
+    if rule.mode is not Mode.ENFORCE:
+        return f"none: its mode is {rule.mode}"
+    stores = Decider.compile(policy).matched(rule)
+    return promise([policy.stores[name] for name in sorted(stores)], policy.registry).text
