@@ -165,9 +165,9 @@ class ResponseReader:
 
     def _read_head(self) -> bool:
         end = self._buffer.find(b"\r\n\r\n")
+        if (end if end >= 0 else len(self._buffer)) > MAX_HEAD_BYTES:
+            raise BadResponse(f"the head is larger than {MAX_HEAD_BYTES} bytes")
         if end < 0:
-            if len(self._buffer) > MAX_HEAD_BYTES:
-                raise BadResponse(f"the head is larger than {MAX_HEAD_BYTES} bytes")
             if _BARE_LF.search(self._buffer):
                 raise BadResponse("a line of the head does not end in CR LF")
             return False

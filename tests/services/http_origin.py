@@ -72,7 +72,8 @@ class Faults:
 
     `before_check` and `before_effect` are awaited with each write that has arrived whole: before
     its condition is looked at, and between that and its effect. `answer`: what is said instead,
-    after the effect. `early`: what is said as soon as the head is there, and the connection closed.
+    after the effect. `refuse`: what is said without one. `early`: what is said as soon
+    as the head is there, and the connection closed.
     """
 
     before_check: Callable[[Asked], Awaitable[None]] | None = None
@@ -81,6 +82,7 @@ class Faults:
     swallow_answers: int = 0
     answer: Said | None = None
     early: Said | None = None
+    refuse: Said | None = None
     no_etags: bool = False
     weak_etags: bool = False
     no_head: bool = False
@@ -180,7 +182,7 @@ class HttpOrigin:
             return self._read(asked)
         if faults.before_check is not None:
             await faults.before_check(asked)
-        refused = self.refusal(asked)
+        refused = self.refusal(asked) or faults.refuse
         if refused is not None:
             return refused
         if faults.before_effect is not None:

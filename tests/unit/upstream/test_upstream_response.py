@@ -130,6 +130,7 @@ def test_until_close() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno field\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 300,
         b"HTTP/1.1 200 OK\r\nA: " + b"b" * (MAX_HEAD_BYTES + 1),
+        b"HTTP/1.1 200 OK\r\nA: " + b"b" * MAX_HEAD_BYTES + b"\r\n\r\n",
     ],
 )
 def test_doubtful_answers_are_refused(raw: bytes) -> None:
