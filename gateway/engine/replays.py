@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.engine.refusals import key_reused
 from gateway.model.mark import Era
 from gateway.model.outcome import Applied, Outcome, Refused, Unknown
 from gateway.model.problem import Problem
+from gateway.model.reply import Relay, Rows
 from gateway.model.write_id import RequestName, name_in
 from gateway.ports.clock import Clock
 
 Key = RequestName
+MOST_BYTES: Final = 67_108_864
+"""Of bodies of answers; beyond it the oldest answers are forgotten first."""
 
 
 @dataclass(slots=True)
@@ -24,7 +28,8 @@ class Attempt:
     """The last attempt of one logical request. `outcome` is None while it is under way.
 
     `before` is the attempt it repeats, whose outcome is not known. `era` is that of its scope, as
-    far as it was known when the attempt ended: a reset makes the tokens start afresh.
+    far as it was known when the attempt ended: a reset makes the tokens start afresh. `done` is
+    there until it ends; `kept_bytes` is what it adds to the sum.
     """
 
     write_id: str
@@ -33,7 +38,8 @@ class Attempt:
     outcome: Outcome | None = None
     before: Attempt | None = None
     era: Era | None = None
-    done: asyncio.Event = field(default_factory=asyncio.Event)
+    kept_bytes: int = 0
+    done: asyncio.Event | None = field(default_factory=asyncio.Event)
 
 
 class Replays:
@@ -42,10 +48,14 @@ class Replays:
     The same key with another method, resource or content is refused, not taken for a retry.
     """
 
-    def __init__(self, clock: Clock, ttl_s: float = 600.0, most: int = 100_000) -> None:
+    def __init__(
+        self, clock: Clock, ttl_s: float = 600.0, most: int = 100_000, most_bytes: int = MOST_BYTES
+    ) -> None:
         self._clock = clock
         self.ttl_s = ttl_s
         self._most = most
+        self._most_bytes = most_bytes
+        self._kept_bytes = 0
         self._attempts: OrderedDict[str, Attempt] = OrderedDict()
 
     async def earlier(self, key: Key) -> Attempt | Problem | None:
@@ -58,7 +68,7 @@ class Replays:
                 return None
             if attempt.content != key.content:
                 return key_reused()
-            if attempt.outcome is not None:
+            if attempt.done is None:
                 return attempt
             await attempt.done.wait()
         return None
@@ -67,6 +77,8 @@ class Replays:
         """Remember that an attempt is under way; a retry that comes meanwhile waits for it."""
         attempt = Attempt(write_id, key.content, self._clock.boottime_s() + self.ttl_s)
         attempt.before = self._attempts.get(key.digest)
+        if attempt.before is not None:
+            self._weigh(attempt.before, 0)
         self._attempts[key.digest] = attempt
         self._attempts.move_to_end(key.digest)
         self._trim()
@@ -79,11 +91,14 @@ class Replays:
         """
         before, attempt.before = attempt.before, None
         attempt.outcome = outcome if isinstance(outcome, Applied | Unknown) else None
-        attempt.done.set()
-        if attempt.outcome is not None or self._attempts.get(key.digest) is not attempt:
+        _release(attempt)
+        if self._attempts.get(key.digest) is not attempt:
             return
-        if before is not None and isinstance(before.outcome, Applied | Unknown):
+        if attempt.outcome is not None:
+            self._weigh(attempt, _size_bytes(attempt))
+        elif before is not None and isinstance(before.outcome, Applied | Unknown):
             self._attempts[key.digest] = before
+            self._weigh(before, _size_bytes(before))
         else:
             del self._attempts[key.digest]
 
@@ -98,6 +113,7 @@ class Replays:
         elif attempt.write_id == write_id and isinstance(attempt.outcome, Unknown):
             if isinstance(outcome, Applied):
                 attempt.outcome = outcome
+                self._weigh(attempt, _size_bytes(attempt))
             else:
                 del self._attempts[name.digest]
 
@@ -105,9 +121,35 @@ class Replays:
         now_s = self._clock.boottime_s()
         while self._attempts:
             key, oldest = next(iter(self._attempts.items()))
-            if len(self._attempts) <= self._most and oldest.expires_s > now_s:
+            full = len(self._attempts) > self._most or self._kept_bytes > self._most_bytes
+            if not full and oldest.expires_s > now_s:
                 return
             if oldest.outcome is None and len(self._attempts) <= 2 * self._most:
                 return
             del self._attempts[key]
-            oldest.done.set()
+            self._weigh(oldest, 0)
+            _release(oldest)
+
+    def _weigh(self, attempt: Attempt, size_bytes: int) -> None:
+        self._kept_bytes += size_bytes - attempt.kept_bytes
+        attempt.kept_bytes = size_bytes
+
+
+def _release(attempt: Attempt) -> None:
+    """Wake whoever waits for the attempt; an event that nobody needs is no small thing to keep."""
+    if attempt.done is not None:
+        attempt.done.set()
+        attempt.done = None
+
+
+def _size_bytes(attempt: Attempt) -> int:
+    """What an answer weighs beyond its entry."""
+    if not isinstance(attempt.outcome, Applied):
+        return 0
+    match attempt.outcome.reply:
+        case Rows(json=text):
+            return 0 if text is None else len(text)
+        case Relay(body=body):
+            return len(body)
+        case _:
+            return 0

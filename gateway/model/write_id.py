@@ -10,12 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from gateway.model.mark import Scope
-from gateway.model.object_action import DeleteObject, PutObject
+from gateway.model.object_action import (
+    DeleteObject,
+    GetObject,
+    HeadBucket,
+    ListBuckets,
+    ListObjects,
+    PutObject,
+)
 from gateway.model.operation import Operation
-from gateway.model.row_action import DeleteRows, InsertRow, UpdateRows
+from gateway.model.origin_request import OriginRequest
+from gateway.model.row_action import DeleteRows, InsertRow, SelectRows, UpdateRows
 
 _DIGEST_CHARS: Final = 32
 _CONTENT_CHARS: Final = 16
@@ -96,8 +104,12 @@ def _body_of(operation: Operation) -> tuple[str, ...]:
             return ()
         case InsertRow() | UpdateRows() | DeleteRows():
             return (repr(action),)
+        case OriginRequest():
+            return (action.query.hex(), str(action.length))
+        case GetObject() | ListObjects() | ListBuckets() | HeadBucket() | SelectRows():
+            return ()
         case _:
-            return (str(getattr(action, "length", None)),)
+            assert_never(action)
 
 
 def _hex(parts: tuple[object, ...]) -> str:

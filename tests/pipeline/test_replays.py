@@ -7,7 +7,7 @@ import asyncio
 from gateway.engine.replays import Attempt, Key, Replays
 from gateway.model.outcome import Applied, Refused, Unknown
 from gateway.model.problem import Code, Problem
-from gateway.model.reply import ObjectPut
+from gateway.model.reply import ObjectPut, Rows
 from gateway.model.write_id import write_id_of
 from gateway.system_clock import SystemClock
 
@@ -114,3 +114,27 @@ async def test_the_number_is_bounded() -> None:
         replays.end(key, replays.begin(key, "w"), APPLIED)
     assert await found(replays, keys[0]) is None
     assert await found(replays, keys[-1]) is not None
+
+
+async def test_the_bytes_are_bounded() -> None:
+    """Large answers push the oldest out; what they weighed is free again, on every way out."""
+    replays = Replays(SystemClock(), most_bytes=1_000)
+    large = Applied(Rows("x" * 300, 1))
+    keys = [Key(f"{i:032x}", KEY.content) for i in range(40)]
+    for key in keys:
+        replays.end(key, replays.begin(key, "w"), large)
+        replays.end(key, replays.begin(key, "w"), REFUSED)
+        replays.end(key, replays.begin(key, "w"), large)
+    replays.begin(KEY, W1)
+    kept = [key for key in keys if await found(replays, key) is not None]
+    assert kept == keys[-3:]
+
+
+async def test_a_settled_answer_weighs_too() -> None:
+    """An unknown outcome weighs nothing until it has turned out to be an answer."""
+    replays = Replays(SystemClock(), most_bytes=1_000)
+    replays.end(KEY, replays.begin(KEY, W1), UNKNOWN)
+    replays.settled(W1, Applied(Rows("x" * 2_000, 1)))
+    other = Key("e" * 32, KEY.content)
+    replays.begin(other, W2)
+    assert await found(replays) is None
