@@ -8,7 +8,7 @@ RUN := PYTHON='$(PYTHON)' sh scripts/environment.sh run
 DEV := PYTHON='$(PYTHON)' sh scripts/environment.sh dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo env test test-slow test-extra extra-packages check fmt openapi openapi-check docs docs-check lock upgrade clean
+.PHONY: help run demo env test test-slow test-extra chaos extra-packages check fmt openapi openapi-check docs docs-check lock upgrade clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -32,6 +32,9 @@ test-slow: env ## long explorations and soaks
 
 test-extra: env extra-packages ## tests against servers and tools from Debian's packages (installs them; needs root)
 	$(BIN)/python -m pytest -m extra $(PYTEST_ARGS)
+
+chaos: env ## every fault x store x registry, judged from outside; writes docs/reliability.md (about 25 minutes)
+	$(BIN)/python -m tests.chaos --write docs/reliability.md
 
 extra-packages:
 	@sh scripts/extra-packages.sh
