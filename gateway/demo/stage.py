@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,7 @@ class Gateway:
 async def gateway(directory: Path) -> AsyncIterator[Gateway]:
     """Serve the quick-start policy on free ports, with its data in `directory`."""
     policy = directory / "policy.toml"
-    at = Gateway(*(f"http://127.0.0.1:{_free_port()}" for _ in range(2)))
+    at = Gateway(*(f"http://127.0.0.1:{port}" for port in _free_ports(2)))
     text = policy_path().read_text()
     for address, url in (("127.0.0.1:8080", at.http_url), ("127.0.0.1:9000", at.s3_url)):
         text = text.replace(address, url.removeprefix("http://"))
@@ -58,9 +58,11 @@ async def gateway(directory: Path) -> AsyncIterator[Gateway]:
         await process.wait()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    """Ports that differ: all are taken before the first is given back."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in taken]
 
 
 async def _until_ready(process: asyncio.subprocess.Process, at: Gateway, directory: Path) -> None:
