@@ -42,6 +42,7 @@ from gateway.engine.pipeline import Pipeline
 from gateway.engine.readiness import Readiness
 from gateway.engine.replays import Replays
 from gateway.engine.retries import Retries
+from gateway.engine.signatures import Signatures
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Scope
 from gateway.model.worker import WorkerKey
@@ -357,7 +358,9 @@ def build_engine(
     fences = Fences(registry, clock, observer, timing, reach)
     replays = Replays(clock, limits.replay_ttl_ms / 1000, limits.max_replays)
     retries = Retries(replays, clock, observer, fences.era)
-    pipeline = Pipeline(decider, stores, fences, retries, clock, observer)
+    pipeline = Pipeline(
+        decider, stores, fences, retries, clock, observer, Signatures(policy.tokens.by_id(), wall_s)
+    )
     return Engine(decider, fences, pipeline, retries)
 
 

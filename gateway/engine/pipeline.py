@@ -15,6 +15,7 @@ from gateway.engine.fences import Admission, Fences
 from gateway.engine.refusals import duplicate, interrupted, stale
 from gateway.engine.retries import Retries
 from gateway.engine.shadow import ShadowMarks
+from gateway.engine.signatures import Signatures
 from gateway.model.event import Faulted, OutcomeLost, TokenMissing, UpstreamCalled
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.object_action import PutObject
@@ -58,7 +59,9 @@ class Pipeline:
         retries: Retries,
         clock: Clock,
         observer: Observer,
+        signatures: Signatures | None = None,
     ) -> None:
+        self._signatures = signatures
         self._decider = decider
         self._stores = stores
         self._fences = fences
@@ -70,7 +73,8 @@ class Pipeline:
 
     def decide(self, operation: Operation) -> Permit | Problem:
         """Decide where an operation is fenced; `handle` takes the answer."""
-        return granted(operation, self._decider.decide(operation))
+        permit = granted(operation, self._decider.decide(operation))
+        return permit if self._signatures is None else self._signatures.judged(operation, permit)
 
     async def handle(self, parsed: Parsed, permit: Permit | Problem) -> Outcome:
         """Answer one request as decided. Never raises for what a store or a client can do."""

@@ -23,6 +23,9 @@ class Code(StrEnum):
     TOKEN_REGRESSED = "fence_token_regressed"
     TOKEN_DUPLICATE = "fence_token_duplicate"
     TOKEN_FORGED = "fence_token_forged"
+    TOKEN_UNSIGNED = "fence_token_unsigned"
+    TOKEN_EXPIRED = "fence_token_expired"
+    TOKEN_OTHER_SCOPE = "fence_token_other_scope"
     TOKEN_IMPLAUSIBLE = "fence_token_implausible"
     PRECONDITION_FAILED = "precondition_failed"
     CHANGED_UNDERNEATH = "changed_underneath"
@@ -60,6 +63,9 @@ STATUS: Final = MappingProxyType(
         Code.TOKEN_REGRESSED: 412,
         Code.TOKEN_DUPLICATE: 409,
         Code.TOKEN_FORGED: 403,
+        Code.TOKEN_UNSIGNED: 403,
+        Code.TOKEN_EXPIRED: 403,
+        Code.TOKEN_OTHER_SCOPE: 403,
         Code.TOKEN_IMPLAUSIBLE: 403,
         Code.PRECONDITION_FAILED: 412,
         Code.CHANGED_UNDERNEATH: 409,

@@ -14,9 +14,22 @@ Holder = NewType("Holder", str)
 
 MAX_TOKEN: Final = 2**63 - 1
 
+
+class SignedToken(int):
+    """A token that came with a signature, not yet judged; as a number, it is like any other."""
+
+    proof: bytes
+
+    def __new__(cls, number: int, proof: bytes) -> SignedToken:
+        """The number, and the text behind its dot."""
+        made = super().__new__(cls, number)
+        made.proof = proof
+        return made
+
+
 # Compared as bytes and with fullmatch: `int()` and `\d` accept other scripts' digits, signs,
 # underscores and blanks, and `$` matches before a final newline.
-_TOKEN: Final = re.compile(rb"[1-9][0-9]{0,18}")
+_TOKEN: Final = re.compile(rb"([1-9][0-9]{0,18})(?:\.([A-Za-z0-9_-]{22,256}))?")
 _HOLDER: Final = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
@@ -31,20 +44,23 @@ def parse_token(fields: list[bytes]) -> Token | Malformed | None:
     """Turn all `X-Fence-Token` fields of one request into a token.
 
     Returns None when there is no field. More than one field, or anything but ASCII digits of a
-    number 1 … 2^63-1 without leading zero, is `Malformed`, never "missing".
+    number 1 … 2^63-1 without leading zero (and, in the signed form, a signature), is `Malformed`,
+    never "missing".
     """
     if not fields:
         return None
     if len(fields) > 1:
         return Malformed("X-Fence-Token was sent more than once; send exactly one field")
-    if not _TOKEN.fullmatch(fields[0]):
+    found = _TOKEN.fullmatch(fields[0])
+    if found is None:
         return Malformed(
-            "X-Fence-Token must be ASCII digits only: no sign, blank, list or leading zero"
+            "X-Fence-Token must be ASCII digits only: no sign, blank, list or leading zero; in the"
+            " signed form a dot and the base64url signature follow"
         )
-    number = int(fields[0])
+    number = int(found[1])
     if number > MAX_TOKEN:
         return Malformed("X-Fence-Token is larger than 2^63-1")
-    return Token(number)
+    return Token(number if found[2] is None else SignedToken(number, found[2]))
 
 
 def parse_holder(fields: list[bytes]) -> Holder | Malformed | None:

@@ -31,6 +31,7 @@ from gateway.policy.store_settings import (
 )
 from gateway.policy.telemetry_settings import TelemetrySettings
 from gateway.policy.tls_settings import TlsSettings
+from gateway.policy.token_settings import TokensSettings
 
 __all__ = [
     "Address",
@@ -106,6 +107,7 @@ class Document:
     auth: AuthSettings = field(default_factory=AuthSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
+    tokens: TokensSettings = field(default_factory=TokensSettings)
     stores: Annotated[Mapping[str, Store], Field(min_length=1)]
     rules: tuple[RuleSettings, ...] = ()
 
@@ -120,6 +122,7 @@ class PolicySet:
     limits: Limits
     auth: AuthSettings
     tls: TlsSettings
+    tokens: TokensSettings
     telemetry: TelemetrySettings
     stores: Mapping[str, StoreSettings]
     rules: tuple[RuleSettings, ...]

@@ -29,6 +29,7 @@ from gateway.policy.origin_settings import origin_misfits
 from gateway.policy.registry_settings import registry_misfits
 from gateway.policy.shape import Draft
 from gateway.policy.tls_settings import tls_misfits
+from gateway.policy.token_settings import token_key_misfits
 
 RESERVED_MOUNTS: Final = ("/v1", "/metrics", "/healthz", "/readyz", "/ui")
 
@@ -73,6 +74,14 @@ def fit(draft: Draft, complaints: Complaints) -> None:
     _open_stores(draft, complaints)
     _registry(draft, complaints)
     _tls(draft, complaints)
+    _tokens(draft, complaints)
+
+
+def _tokens(draft: Draft, complaints: Complaints) -> None:
+    if draft.tokens is None:
+        return
+    for index, key, message in token_key_misfits(draft.tokens):
+        complaints.add(("tokens", "keys", index, key), message)
 
 
 def _limits(limits: Limits, complaints: Complaints) -> None:

@@ -68,6 +68,7 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
     assert draft.telemetry is not None
     assert draft.auth is not None
     assert draft.tls is not None
+    assert draft.tokens is not None
     rules = tuple(draft.rules.values())
     return PolicySet(
         server=draft.server,
@@ -76,6 +77,7 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
         limits=draft.limits,
         auth=draft.auth,
         tls=draft.tls,
+        tokens=draft.tokens,
         telemetry=draft.telemetry,
         stores=MappingProxyType(draft.stores),
         rules=rules,

@@ -49,21 +49,21 @@ def check_rules(draft: Draft, complaints: Complaints) -> None:
     earlier: list[_Live] = []
     for index, rule in draft.rules.items():
         path: Path = ("rules", index)
-        _contradictions(rule, path, complaints)
+        _contradictions(rule, path, draft, complaints)
         live = _live(rule, path, draft, complaints)
         if live is not None:
             _shadowed(live, earlier, path, draft, complaints)
             earlier.append(live)
 
 
-def _contradictions(rule: RuleSettings, path: Path, complaints: Complaints) -> None:
+def _contradictions(rule: RuleSettings, path: Path, draft: Draft, complaints: Complaints) -> None:
     if rule.mode is Mode.OFF:
         for key, default in _NOT_WITH_OFF.items():
             if getattr(rule, key) != default:
                 message = 'has no effect with mode = "off"; remove one of the two'
                 complaints.add((*path, key), message)
-    if rule.signed:
-        message = "signatures of tokens are not verified by this release; remove it"
+    if rule.signed and draft.tokens is not None and not draft.tokens.keys:
+        message = "needs a key to check signatures with: [[tokens.keys]], see `fencegate tokens`"
         complaints.add((*path, "signed"), message)
     _methods(rule, path, complaints)
 

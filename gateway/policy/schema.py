@@ -31,6 +31,7 @@ from gateway.policy.document import (
     TlsSettings,
 )
 from gateway.policy.issuer_settings import IssuerSettings
+from gateway.policy.token_settings import TokenKeySettings, TokensSettings
 
 INTERNAL: Final = frozenset({"name", "where"})
 """Fields that the loader fills in; in a file they are unknown keys."""
@@ -56,6 +57,8 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         "[auth]": AuthSettings,
         "[[auth.keys]]": KeySettings,
         "[[auth.issuers]]": IssuerSettings,
+        "[tokens]": TokensSettings,
+        "[[tokens.keys]]": TokenKeySettings,
         "[tls]": TlsSettings,
         '[stores.<name>] of type "files"': FilesSettings,
         '[stores.<name>] of type "sqlite"': SqliteSettings,

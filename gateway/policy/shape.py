@@ -33,6 +33,7 @@ from gateway.policy.kinds import NAME_PATTERN
 from gateway.policy.lines import Path
 from gateway.policy.schema import INTERNAL, STORE_TYPES, description_of, keys_of, owners_of
 from gateway.policy.source import Source
+from gateway.policy.token_settings import TokenKeySettings, TokensSettings
 
 S = TypeVar("S")
 
@@ -44,6 +45,7 @@ _SINGLE: Final[Mapping[str, type]] = {
     "telemetry": TelemetrySettings,
     "auth": AuthSettings,
     "tls": TlsSettings,
+    "tokens": TokensSettings,
 }
 _ADAPTERS: Final[dict[type, TypeAdapter[Any]]] = {}
 _STORE_NAME: Final = re.compile(NAME_PATTERN)
@@ -60,6 +62,7 @@ class Draft:
     telemetry: TelemetrySettings | None = None
     auth: AuthSettings | None = None
     tls: TlsSettings | None = None
+    tokens: TokensSettings | None = None
     stores: dict[str, StoreSettings] = field(default_factory=dict)
     rules: dict[int, RuleSettings] = field(default_factory=dict)
     store_names: frozenset[str] = frozenset()
@@ -213,6 +216,8 @@ def _section_at(section: type, inner: Path) -> type:
             return KeySettings
         case ("keys", int()) if section is AdminSettings:
             return AdminKeySettings
+        case ("keys", int()) if section is TokensSettings:
+            return TokenKeySettings
         case ("issuers", int()) if section is AuthSettings:
             return IssuerSettings
         case ("tables", str()):
