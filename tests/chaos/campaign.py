@@ -167,15 +167,15 @@ class Campaign:
     start_gateway: Callable[..., GatewayProcess]
     _outputs: list[Path] = field(default_factory=list)
 
-    def run(self, fault: Fault, seconds: float) -> Report:
-        """Break and heal for that long, then judge the history."""
+    def run(self, fault: Fault, seconds: float, at_least: int = 0) -> Report:
+        """Break and heal for that long, and so many times, then judge the history."""
         gateways = self._gateways()
         workers = list(self._workers(gateways))
         place = Place(gateways, self.registry, self.store, self._made)
         try:
             wait_until(self._applied, 30, "a first write is applied")
             began_s, before, turns = time.monotonic(), self._made(), 0
-            while time.monotonic() < began_s + seconds:
+            while time.monotonic() < began_s + seconds or turns < at_least:
                 fault(place, turns)
                 turns += 1
             took_s = time.monotonic() - began_s

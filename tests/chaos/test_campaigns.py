@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ import pytest
 from gateway.testing.history import Kind
 from tests.chaos.__main__ import migrate
 from tests.chaos.campaign import FAULTS, SETTLE_MS, Campaign, Report
+from tests.chaos.failpoints import between_admission_and_answer, points_of, source_of
 from tests.chaos.stores import CampaignStore, Objects, Rows
+from tests.chaos.strikes import Strikes
 from tests.services.gateway_process import GatewayProcess
 from tests.services.postgres import PostgresServer
 from tests.services.registries import SharedRegistry
@@ -80,3 +84,36 @@ def test_a_gateway_that_does_not_fence_is_caught(campaign: Campaign, store_kind:
     report = campaign.run(FAULTS["nothing"], seconds=3)
     kinds = {violation.kind for violation in report.violations}
     assert {Kind.STALE_EFFECT, Kind.STALE_APPLIED} <= kinds, told(report)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "shared_registry, store_kind, kill",
+    [("redis", "objects", False), ("redis", "rows", True)],
+    indirect=["shared_registry"],
+)
+def test_no_violation_wherever_a_replica_is_struck(
+    campaign: Campaign, store_kind: str, kill: bool
+) -> None:
+    """Killed, or standing still, at every twelfth await between admission and answer."""
+    store = "s3" if store_kind == "objects" else "postgres"
+    points = points_of(between_admission_and_answer(store))[::12]
+    strikes = Strikes(campaign.directory, store, points, kill=kill)
+    campaign.start_gateway = partial(campaign.start_gateway, env=strikes.env)
+    report = campaign.run(strikes, seconds=0, at_least=len(points))
+    print(told(report), strikes.missed)
+    assert [str(one) for one in report.violations] == []
+    assert len(strikes.missed) < len(points) * 0.8
+
+
+def test_every_await_becomes_a_point() -> None:
+    """Generated from the source: as many points as awaits, each with a name of its own."""
+    modules = between_admission_and_answer("s3")
+    points = points_of(modules)
+    awaits = sum(
+        isinstance(node, ast.Await)
+        for module in modules
+        for node in ast.walk(ast.parse(source_of(module).read_text()))
+    )
+    assert len(points) == len(set(points)) == awaits
+    assert awaits > 100
