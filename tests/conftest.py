@@ -6,5 +6,6 @@ pytest_plugins = [
     "tests.services.valkey",
     "tests.services.etcd",
     "tests.services.registries",
+    "tests.services.nginx_dav",
     "tests.services.gateway_process",  # imports some of the above, as the one before it
 ]

@@ -78,6 +78,7 @@ class _Rule:
     """A rule, compiled for one store. `touches` and what follows are for inexact resources.
 
     `table` is set where everything there gets this rule, `as_one` where all of it in one scope.
+    `depth` is the number of path segments that it matches, None when it takes the rest.
     """
 
     settings: RuleSettings
@@ -88,6 +89,7 @@ class _Rule:
     touches: re.Pattern[str] | None = None
     table: re.Pattern[str] | None = None
     as_one: bool = True
+    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,10 @@ def _compile_path(rule: RuleSettings, pattern: Pattern) -> _Rule:
     as_one = _covers_rest_as_one(rule, pattern, template)
     whole = path if pattern.has_rest and (as_one or rule.mode is Mode.SHADOW) else None
     yields = _yields(template, pattern)
-    return _Rule(rule, pattern.prefix, path, template, yields, table=whole, as_one=as_one)
+    depth = None if pattern.has_rest else len(pattern.segments)
+    return _Rule(
+        rule, pattern.prefix, path, template, yields, table=whole, as_one=as_one, depth=depth
+    )
 
 
 def _compile_rows(rule: RuleSettings, pattern: Pattern, depth: int) -> _Rule:
@@ -311,7 +316,8 @@ def _subtree(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Perm
     """Decide for a path with everything below it. `route` ends in a slash."""
     for rule in rules:
         # A rule that may match something below must take all of it, into one scope.
-        if rule.prefix.startswith(route) or route.startswith(rule.prefix):
+        deep_enough = rule.depth is None or rule.depth >= route.count("/")
+        if deep_enough and (rule.prefix.startswith(route) or route.startswith(rule.prefix)):
             found = rule.table and rule.table.fullmatch(route)
             if found:
                 return _permit(operation, rule, found)

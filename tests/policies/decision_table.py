@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.model.object_action import DeleteObject, GetObject, PutObject
 from gateway.model.operation import Action, Kind, Operation
+from gateway.model.origin_request import OriginRequest
 from gateway.model.problem import Problem
 from gateway.model.resource import Resource
 from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
@@ -20,6 +21,8 @@ _OBJECTS: Final[dict[str, tuple[Kind, Action]]] = {
     "PUT": (Kind.WRITE, PutObject("", "", 0)),
     "DELETE": (Kind.DELETE, DeleteObject("", "")),
     "GET": (Kind.READ, GetObject("", "")),
+    "POST": (Kind.WRITE, OriginRequest("POST", b"/", b"")),
+    "MKCOL": (Kind.WRITE, OriginRequest("MKCOL", b"/", b"")),
 }
 _ROWS: Final[dict[str, tuple[Kind, Action]]] = {
     "POST": (Kind.WRITE, InsertRow("", "{}", ())),

@@ -124,3 +124,17 @@ def test_a_path_may_end_in_a_slash() -> None:
         assert decider.meets(f"couch:{path}") == {"couch"}  # type: ignore[arg-type]
     for path in ("db//", "a//b", ".."):
         assert not decider.meets(f"couch:{path}")  # type: ignore[arg-type]
+
+
+def test_a_rule_that_ends_above_a_tree_says_nothing_of_it() -> None:
+    """A rule of too few segments is passed over; one that could match below it is not."""
+    above = '[[rules]]\nmatch = "/couch/{db}"\nscope = "{db}"\n'
+    below = '[[rules]]\nmatch = "/couch/{db}/_security"\nscope = "admin"\n'
+    rest = '[[rules]]\nmatch = "/couch/{db}/{rest*}"\nscope = "{db}"\n'
+    for rules, answer in ((above + rest, "a"), (below + rest, "fence_scope_undetermined")):
+        policy = loads(GOOD + rules, name="p.toml", environ={})
+        action = OriginRequest("DELETE", b"/a/", b"")
+        resource = Resource("couch", "a/", exact=False)
+        operation = Operation(resource, "/couch/a/", Kind.DELETE, "DELETE", action, Token(2))
+        decided = Decider.compile(policy).decide(operation)
+        assert (decided.code if isinstance(decided, Problem) else decided.scope) == answer
