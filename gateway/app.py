@@ -368,7 +368,7 @@ def build_engine(
 async def _serve(policy: PolicySet, place: Place) -> None:
     clock = SystemClock()
     metrics_dir = None if place.alone else os.environ.get(METRICS_DIR_VARIABLE)
-    watch = Observation(policy, clock, sys.stderr, metrics_dir)
+    watch = Observation(policy, clock, wall_s, sys.stderr, metrics_dir)
     observer = watch.observer
     async with AsyncExitStack() as stack:
         stack.callback(watch.close)

@@ -156,7 +156,8 @@ class Account:
         if self.quiet:
             return
         problem, operation, client = self.problem, self.operation, self._scope["client"]
-        journey, seconds = self.journey, self._clock.boottime_s() - self._began_s
+        journey, ended_s = self.journey, self._clock.boottime_s()
+        seconds = ended_s - self._began_s
         if problem is not None and problem.code not in _NO_REJECTION:
             observer.emit(Rejected(self.store, problem.reason))
         if self.shadow is not None:
@@ -184,6 +185,9 @@ class Account:
                 retried=self.retried,
                 slow=seconds >= self.slow_s,
                 stages=() if journey is None else tuple(journey.stages),
+                ended_s=ended_s,
+                trace=None if journey is None else journey.trace,
+                parent_span_id=None if journey is None else journey.parent_id,
                 shadow=self.shadow,
             )
         )

@@ -28,7 +28,7 @@ from gateway.model.problem import Code, Problem
 from gateway.ports.body import BodyError
 from gateway.ports.clock import Clock
 from gateway.ports.dialect import Parsed, RawRequest, Reply
-from gateway.ports.journey import Journey, stage
+from gateway.ports.journey import Journeys, stage
 from gateway.ports.observer import Observer
 
 _INTERNAL: Final = Problem(
@@ -55,7 +55,7 @@ class DataPlane:
         ids: RequestIds,
         limits: EdgeLimits,
         hosts: frozenset[str] | None = None,
-        journeys: Callable[[], Journey] | None = None,
+        journeys: Journeys | None = None,
         slow_s: float = math.inf,
     ) -> None:
         self._listeners = Listeners(listeners)
@@ -73,7 +73,7 @@ class DataPlane:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         journeys = self._journeys
-        journey = None if journeys is None else journeys()
+        journey = None if journeys is None else journeys.begin(scope["headers"])
         entered = None if journey is None else journey.enter()
         account = Account(scope, self._ids(), self._clock, journey, self._slow_s)
         try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway.model.mark import Mark, Scope
 from gateway.model.stage import Stage
+from gateway.model.trace import TraceContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,8 @@ class RequestFinished:
 
     `code` is None when the store's own success was passed on. `bytes_in` counts body bytes.
     `stages` are those of a request that is observed; `slow` when it took longer than allowed.
+    `ended_s` is on CLOCK_BOOTTIME, as `stages` are. `trace` has this request's own span;
+    `parent_span_id` is that of the client's.
     """
 
     request_id: str
@@ -37,6 +40,9 @@ class RequestFinished:
     retried: bool = False
     slow: bool = False
     stages: tuple[Stage, ...] = ()
+    ended_s: float = 0.0
+    trace: TraceContext | None = None
+    parent_span_id: int | None = None
     shadow: str | None = None
 
 

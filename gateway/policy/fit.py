@@ -28,6 +28,7 @@ from gateway.policy.lines import Path
 from gateway.policy.origin_settings import origin_misfits
 from gateway.policy.registry_settings import registry_misfits
 from gateway.policy.shape import Draft
+from gateway.policy.telemetry_settings import telemetry_misfits
 from gateway.policy.tls_settings import tls_misfits
 from gateway.policy.token_settings import token_key_misfits
 
@@ -73,6 +74,7 @@ def fit(draft: Draft, complaints: Complaints) -> None:
     fit_auth(draft, complaints)
     _open_stores(draft, complaints)
     _registry(draft, complaints)
+    _telemetry(draft, complaints)
     _tls(draft, complaints)
     _tokens(draft, complaints)
 
@@ -221,6 +223,12 @@ def _upstream(store: StoreSettings, base: str) -> tuple[str, str]:
             return "endpoint", f"{store.endpoint.rstrip('/')} {store.access_key_id}"
         case HttpSettings():
             return "endpoint", f"{store.endpoint.rstrip('/')}/"
+
+
+def _telemetry(draft: Draft, complaints: Complaints) -> None:
+    if draft.telemetry is not None:
+        for key, message in telemetry_misfits(draft.telemetry):
+            complaints.add(("telemetry", key), message)
 
 
 def _registry(draft: Draft, complaints: Complaints) -> None:

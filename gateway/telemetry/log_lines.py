@@ -86,6 +86,7 @@ _REQUEST: Final = (
     _known("replayed", "boolean", "`true`: the answer of an earlier attempt, told again."),
     _known("retried", "boolean", "`true`: it named a request that was known already."),
     _known("shadow", "text", "What a shadow rule would refuse it for, if it enforced: `stale`, …"),
+    _known("trace_id", "text", "Its trace, 32 hexadecimal digits, where traces are on."),
     _known("slow", "boolean", "`true`: it took `slow_request_ms` or longer; level `warning`."),
     _known("stages_ms", "object", "Slow requests: milliseconds by stage, see below."),
 )

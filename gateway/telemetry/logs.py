@@ -179,6 +179,8 @@ def _request_fields(event: RequestFinished) -> dict[str, object]:
         value = getattr(event, name)
         if value:
             fields[name] = value
+    if event.trace is not None:
+        fields["trace_id"] = f"{event.trace.trace_id:032x}"
     if event.slow:
         fields["slow"] = True
         fields["stages_ms"] = stages_ms(event.stages)

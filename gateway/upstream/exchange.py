@@ -8,18 +8,21 @@ applied; what fails after it is unknown here, and settled by whoever knows the w
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.engine.holdback import HoldBack, Replayed
 from gateway.model.problem import Problem
+from gateway.ports.journey import outgoing_fields
 from gateway.ports.store import WriteFence
 from gateway.upstream.link import Link, LinkLost, LinkTimeout
 from gateway.upstream.pool import Pool, PoolFull
 from gateway.upstream.response import BadResponse, Head, ResponseReader
 
 MAX_ANSWER_BYTES: Final = 8_388_608
+_TRACE_FIELD: Final = re.compile(rb"\r\ntrace(?:parent|state):[^\r\n]*", re.IGNORECASE)
 _EARLY_ANSWER_S: Final = 5.0
 # Long enough for a server to have read what it was sent.
 _HALF_READ_S: Final = 0.05
@@ -35,6 +38,18 @@ class Message:
     method: str
     head: bytes = field(repr=False)
     chunked: bool = False
+
+    def traced(self) -> bytes:
+        """`head`, with the trace context of the request that it is sent for in place of another.
+
+        The fields are added behind a signature: SigV4 covers only the fields that it names.
+        """
+        fields = outgoing_fields()
+        if not fields:
+            return self.head
+        head, blank, content = self.head.partition(b"\r\n\r\n")
+        lines = b"".join(b"\r\n" + name + b": " + value for name, value in fields)
+        return _TRACE_FIELD.sub(b"", head) + lines + blank + content
 
     def frame(self, piece: bytes) -> bytes:
         """A piece of the body, as the head announced it."""
@@ -187,7 +202,7 @@ class Client:
         raise AssertionError("unreachable")
 
     async def _open_on(self, link: Link, message: Message) -> Incoming:
-        await link.send(message.head, self._times.idle_s)
+        await link.send(message.traced(), self._times.idle_s)
         reader = ResponseReader(message.method)
         await _receive_head(link, reader, self._times.first_byte_s)
         assert reader.head is not None
@@ -219,7 +234,7 @@ class Client:
         try:
             link = await self._pool.take()
             try:
-                await link.send(message.head + part, self._times.idle_s)
+                await link.send(message.traced() + part, self._times.idle_s)
                 await link.settle_sent(self._times.idle_s)
                 await asyncio.sleep(_HALF_READ_S)
                 await meanwhile()
@@ -281,7 +296,7 @@ class _Upload:
 
     async def run(self, gate: Callable[[], Problem | None]) -> GatedResult:
         """Carry it out. Raises `LinkLost` or `PoolFull` before the gate, `BodyError`."""
-        unsent = self._message.head
+        unsent = self._message.traced()
         async for piece in self._body:
             link = self._link or await self._take()
             sending = unsent + self._message.frame(piece)

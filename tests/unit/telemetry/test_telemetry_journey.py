@@ -17,7 +17,7 @@ GATEWAY = Path(__file__).parents[3] / "gateway"
 def ticking() -> Journey:
     """A journey whose clock goes on by a second each time that it is read."""
     seconds = count()
-    return Journey(lambda: float(next(seconds)))
+    return Journey(lambda: float(next(seconds)), None, None)
 
 
 def test_a_stage_is_measured() -> None:

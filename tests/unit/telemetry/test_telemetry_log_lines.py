@@ -33,6 +33,7 @@ from gateway.model.event import (
 from gateway.model.mark import NO_MARK, Era, Mark, Scope
 from gateway.model.stage import Stage
 from gateway.model.token import Holder
+from gateway.model.trace import TraceContext
 from gateway.telemetry.log_lines import FIRST, LINES, MARK, STAGES, LogField
 from gateway.telemetry.log_sink import LogSink
 from gateway.telemetry.logs import Log, stages_ms
@@ -55,6 +56,7 @@ FULL = dataclasses.replace(
     shadow="stale",
     slow=True,
     stages=(Stage("parse", 0.0, 0.125),),
+    trace=TraceContext(1, 2, sampled=True),
 )
 EVENTS: tuple[Event, ...] = (
     BARE,
