@@ -6,6 +6,7 @@ import pytest
 
 from gateway.policy.document import HttpSettings
 from gateway.policy.load import load
+from gateway.policy.strict import doubts
 from tests.policies.decision_table import POLICIES, answer
 
 ENVIRON = {"COUCHDB_AUTHORIZATION": "Basic aGlkZGVu"}
@@ -45,3 +46,8 @@ def test_http_serves_what_it_says() -> None:
     assert (dav.conditions, dav.authorization, dav.settle_ms) == ("none", None, 10_000)
     assert (couch.mount, dav.mount) == ("/couch", "/dav")
     assert "aGlkZGVu" not in repr(policy)
+
+
+def test_http_leaves_no_doubt() -> None:
+    """`check --strict` finds no path without a rule, and no rules that overlap."""
+    assert list(doubts(load([POLICIES / "http.toml"], environ=ENVIRON))) == []
