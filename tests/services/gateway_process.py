@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.services.canary import leaks, secrets_of
 from tests.services.object_stores import ObjectStore
 from tests.services.server_process import LOOPBACK, ServerProcess, free_port, wait_until
 
@@ -55,6 +56,7 @@ class GatewayProcess:
         self.scheme = "http" if "tls" not in self.policy else "https"
         self.verify: ssl.SSLContext | bool = True if verify is None else verify
         self.url = f"{self.scheme}://{self.policy['server']['listen']}"
+        self.secrets = {ADMIN_KEY} | secrets_of(self.document, env or {})
         self.admin_headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
         self.process = ServerProcess(
             "gateway",
@@ -162,7 +164,10 @@ class GatewayProcess:
 
 @pytest.fixture
 def gateway_process(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
-    """Starts gateways from policy documents; ends those still running when the test is over."""
+    """Starts gateways from policy documents; ends those still running when the test is over.
+
+    None of them may have written a credential: the canary of the whole suite.
+    """
     started: list[GatewayProcess] = []
 
     def start(document: str, **options: Any) -> GatewayProcess:
@@ -177,3 +182,6 @@ def gateway_process(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
         if gateway.process.running():
             gateway.stop()
         print(gateway.process.output_tail())  # pytest shows it when the test failed
+    for gateway in started:
+        told = leaks(gateway.process.output(), gateway.secrets)
+        assert not told, f"the gateway wrote credentials: {told}"
