@@ -1,4 +1,4 @@
-"""The commands: serve, check, explain, migrate, keys, scopes, tokens, demo, openapi, version.
+"""The commands: serve, check, explain, migrate, keys, scopes, replicas, tokens, demo and more.
 
 Exit codes: 0 done, 1 it failed, 2 the command line or the policy is wrong. No traceback reaches a
 user: what is wrong is told in a line, with what to change.
@@ -19,6 +19,7 @@ import typer
 from gateway.cli.explain import NotServed, Question
 from gateway.cli.explain import explain as explained
 from gateway.cli.keys import keys
+from gateway.cli.replicas import replicas
 from gateway.cli.scopes import scopes
 from gateway.cli.tokens import tokens
 from gateway.policy.document import PolicySet
@@ -240,6 +241,7 @@ def openapi() -> None:
 
 app.add_typer(keys, name="keys")
 app.add_typer(scopes, name="scopes")
+app.add_typer(replicas, name="replicas")
 app.add_typer(tokens, name="tokens")
 
 

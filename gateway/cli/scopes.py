@@ -34,23 +34,23 @@ CaFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
 
-_URL: Final = "http://127.0.0.1:8080"
-_KEY_FILE: Final = Path("data/admin-key")
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+DEFAULT_KEY_FILE: Final = Path("data/admin-key")
 
 
 @scopes.command()
 def ls(
     prefix: Annotated[str, typer.Argument(help="Only scopes whose names begin with this.")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     admin_key: AdminKey = None,
-    admin_key_file: KeyFile = _KEY_FILE,
+    admin_key_file: KeyFile = DEFAULT_KEY_FILE,
     ca_file: CaFile = None,
     json_: Json = False,
 ) -> None:
     """List scopes with their marks."""
     told: set[str] = set()
-    with _client(url, admin_key, admin_key_file, ca_file) as client:
+    with control_client(url, admin_key, admin_key_file, ca_file) as client:
         try:
             for row in _rows(client):
                 if not row["scope"].startswith(prefix) or row["scope"] in told:
@@ -60,7 +60,7 @@ def ls(
                 if limit is not None and len(told) >= limit:
                     return
         except ControlFailed as failed:
-            _fail(failed)
+            fail(failed)
     if not told:
         typer.echo("no scope" + (f" begins with {prefix}" if prefix else " has a mark"), err=True)
 
@@ -68,18 +68,18 @@ def ls(
 @scopes.command()
 def show(
     name: Name,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     admin_key: AdminKey = None,
-    admin_key_file: KeyFile = _KEY_FILE,
+    admin_key_file: KeyFile = DEFAULT_KEY_FILE,
     ca_file: CaFile = None,
     json_: Json = False,
 ) -> None:
     """Show one scope: its era, its mark, who holds it, and the floor of the next token."""
-    with _client(url, admin_key, admin_key_file, ca_file) as client:
+    with control_client(url, admin_key, admin_key_file, ca_file) as client:
         try:
             _tell(client.get("/v1/scopes", {"name": name}), json_)
         except ControlFailed as failed:
-            _fail(failed)
+            fail(failed)
 
 
 @scopes.command()
@@ -88,28 +88,28 @@ def seal(
     token: Annotated[
         int | None, typer.Option(min=1, help="Seal with this token; without it, the next one.")
     ] = None,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     admin_key: AdminKey = None,
-    admin_key_file: KeyFile = _KEY_FILE,
+    admin_key_file: KeyFile = DEFAULT_KEY_FILE,
     ca_file: CaFile = None,
     json_: Json = False,
 ) -> None:
     """Raise the mark and drain, without a write: every lower token is refused from then on."""
     body = {"scope": name} if token is None else {"scope": name, "token": token}
-    with _client(url, admin_key, admin_key_file, ca_file) as client:
+    with control_client(url, admin_key, admin_key_file, ca_file) as client:
         try:
             _tell(client.post("/v1/seal", body), json_)
         except ControlFailed as failed:
-            _fail(failed)
+            fail(failed)
 
 
 @scopes.command()
 def reset(
     name: Name,
     reason: Annotated[str, typer.Option(help="Why; it goes to the log and the audit trail.")],
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     admin_key: AdminKey = None,
-    admin_key_file: KeyFile = _KEY_FILE,
+    admin_key_file: KeyFile = DEFAULT_KEY_FILE,
     ca_file: CaFile = None,
     json_: Json = False,
 ) -> None:
@@ -117,18 +117,21 @@ def reset(
 
     The promise does not span it. Stop the workers of the scope first.
     """
-    with _client(url, admin_key, admin_key_file, ca_file) as client:
+    with control_client(url, admin_key, admin_key_file, ca_file) as client:
         try:
             _tell(client.post("/v1/reset", {"scope": name, "reason": reason}), json_)
         except ControlFailed as failed:
-            _fail(failed)
+            fail(failed)
 
 
-def _client(url: str, admin_key: str | None, file: Path, ca_file: Path | None) -> ControlClient:
+def control_client(
+    url: str, admin_key: str | None, file: Path, ca_file: Path | None
+) -> ControlClient:
+    """The control API that the options name; ends the program when they lead nowhere."""
     try:
         return ControlClient(Where(url, admin_key_of(admin_key, file), ca_file))
     except ControlFailed as failed:
-        _fail(failed)
+        fail(failed)
 
 
 def _rows(client: ControlClient) -> Iterator[dict[str, Any]]:
@@ -162,6 +165,7 @@ def _tell(row: dict[str, Any], json_: bool) -> None:
     typer.echo(f"next      {row['token'] + 1} or above")
 
 
-def _fail(failed: ControlFailed) -> NoReturn:
+def fail(failed: ControlFailed) -> NoReturn:
+    """Tell what went wrong, and end the program."""
     typer.echo(f"fencegate: {failed}", err=True)
     raise typer.Exit(FAILED)

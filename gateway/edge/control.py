@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from gateway.edge.admin_gate import OPEN, AdminGate, Admins, Before
 from gateway.edge.control_problem import problem_answer
+from gateway.edge.control_replicas import ReplicasDesk, replicas_routes
 from gateway.edge.control_requests import Askers, RequestDesk, request_routes
 from gateway.edge.control_reset import ResetDesk, reset_routes
 from gateway.edge.control_views import Reach, ScopePage, ScopeView, row_view, unreachable, view
@@ -35,7 +36,7 @@ _METHOD_NOT_ALLOWED: Final = 405
 _RETRY_S: Final = 1
 
 
-class Desk(ResetDesk, Protocol):
+class Desk(ResetDesk, ReplicasDesk, Protocol):
     """What the engine offers to the control API."""
 
     async def seal(
@@ -119,6 +120,7 @@ def control_app(
     app.include_router(_health_routes(readiness, exposition, digest))
     app.include_router(_scope_routes(desk, reach))
     app.include_router(reset_routes(desk, reach))
+    app.include_router(replicas_routes(desk))
     if requests is not None:
         app.include_router(request_routes(*requests))
     return app

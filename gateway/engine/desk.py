@@ -7,7 +7,7 @@ from typing import Final
 from gateway.engine.fences import Fences
 from gateway.engine.refusals import never_seen, regressed
 from gateway.machines.fence_events import Told
-from gateway.model.claim import ScopePage, ScopeRow
+from gateway.model.claim import Generation, Member, ScopePage, ScopeRow
 from gateway.model.event import ScopeReset, TokenRegressed
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import Code, Problem
@@ -37,6 +37,10 @@ class Desk:
     async def scopes(self, after: str | None, limit: int) -> ScopePage:
         """A page of scopes. Raises `RegistryUnavailable`."""
         return await self._fences.calls.scopes(after, limit)
+
+    async def replicas(self) -> tuple[tuple[Member, ...], Generation | None]:
+        """All members, and which of them this process is. Raises `RegistryUnavailable`."""
+        return await self._fences.calls.members(), self._fences.membership.generation
 
     async def seal(
         self, scope: Scope, token: Token | None, holder: Holder | None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.services.gateway_process import GatewayProcess
+from tests.services.gateway_process import ADMIN_KEY, GatewayProcess
 from tests.services.registries import SharedRegistry
 from tests.services.server_process import wait_until
 
@@ -187,3 +192,24 @@ def test_a_weak_redis_is_named_at_the_start(
     )
     warning = next(line for line in gateway.lines() if line.startswith("warning: "))
     assert "appendfsync always" in warning
+
+
+def test_the_replicas_can_be_listed(pair: Pair) -> None:
+    """Both, through any of them; one that stops is gone from the list."""
+    one, two = pair
+
+    def listed() -> list[dict[str, Any]]:
+        command = [sys.executable, "-m", "gateway", "replicas", "ls", "--json", "--url", one.url]
+        done = subprocess.run(
+            [*command, "--admin-key", ADMIN_KEY],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert sorted(row["answering"] for row in listed()) == [False, True]
+    two.stop()
+    assert [row["answering"] for row in listed()] == [True]

@@ -13,7 +13,7 @@ from gateway.edge.admin_gate import Admins
 from gateway.edge.control import control_app, describe
 from gateway.edge.control_requests import Askers
 from gateway.engine.request_log import RequestLog
-from gateway.model.claim import ScopePage, ScopeRow
+from gateway.model.claim import Generation, Member, ReplicaId, ScopePage, ScopeRow
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import STATUS, Code, Problem
 from gateway.model.token import MAX_TOKEN, Holder, Token
@@ -58,6 +58,11 @@ class Desk:
         self._check()
         rows = tuple(row for row in ROWS if after is None or row.scope > after)
         return ScopePage(rows[:limit], rows[limit - 1].scope if len(rows) > limit else None)
+
+    async def replicas(self) -> tuple[tuple[Member, ...], Generation | None]:
+        self._check()
+        members = [Member(ReplicaId(r), Generation(f"g-{r}"), n) for n, r in enumerate("ba")]
+        return tuple(members), Generation("g-b")
 
     def _check(self) -> None:
         if self.down:
@@ -347,3 +352,21 @@ async def test_no_page_loads_scripts_from_elsewhere(client: httpx.AsyncClient) -
     """There is no interactive documentation that a content network would serve."""
     for path in ("/docs", "/redoc", "/openapi.json"):
         problem(await client.get(path), Code.NOT_FOUND)
+
+
+async def test_replicas_are_listed_for_the_admin(client: httpx.AsyncClient) -> None:
+    """Each membership in the order of names, and which one answers."""
+    assert (await client.get("/v1/replicas")).status_code == STATUS[Code.UNAUTHENTICATED]
+    answer = await client.get("/v1/replicas", headers=ADMIN)
+    rows = answer.json()["replicas"]
+    assert [(row["replica"], row["beats"], row["answering"]) for row in rows] == [
+        ("a", 1, False),
+        ("b", 0, True),
+    ]
+
+
+async def test_replicas_of_a_registry_that_is_down(client: httpx.AsyncClient, desk: Desk) -> None:
+    """503, as every question to it."""
+    desk.down = True
+    answer = await client.get("/v1/replicas", headers=ADMIN)
+    assert answer.json()["code"] == Code.REGISTRY_UNAVAILABLE
