@@ -38,6 +38,7 @@ from gateway.edge.server import CannotListen, EdgeServer, Sockets, bound_address
 from gateway.edge.tls import ServerTls, UnusableCertificate, listeners_tls
 from gateway.engine.desk import Desk
 from gateway.engine.fences import Fences, Timing
+from gateway.engine.live_policy import LivePolicy, RescopeRefused
 from gateway.engine.pipeline import Pipeline
 from gateway.engine.readiness import Readiness
 from gateway.engine.replays import Replays
@@ -46,7 +47,6 @@ from gateway.engine.signatures import Signatures
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Scope
 from gateway.model.worker import WorkerKey
-from gateway.policy.decide import Decider
 from gateway.policy.document import PolicySet
 from gateway.policy.limits import Limits
 from gateway.policy.origin_settings import HttpSettings
@@ -64,7 +64,7 @@ from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
-from gateway.settings import METRICS_DIR_VARIABLE, admin_keys, secret_file
+from gateway.settings import METRICS_DIR_VARIABLE, admin_keys, reread, secret_file
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.http import origin_store
 from gateway.stores.sqlite import SqliteStore
@@ -93,6 +93,7 @@ class StartError(Exception):
 
 _CANNOT_START: Final = (
     StartError,
+    RescopeRefused,
     CannotListen,
     ProbeFailed,
     RegistryUnavailable,
@@ -108,6 +109,7 @@ class Place:
 
     sockets: tuple[int, ...] = ()
     index: int | None = None
+    accept_rescope: bool = False
 
     @property
     def alone(self) -> bool:
@@ -330,7 +332,7 @@ def build_listeners(
 class Engine:
     """The parts that stand between the fronts and the stores."""
 
-    decider: Decider
+    live: LivePolicy
     fences: Fences
     pipeline: Pipeline
     retries: Retries
@@ -338,16 +340,17 @@ class Engine:
 
 def build_engine(
     policy: PolicySet,
+    live: LivePolicy,
     stores: Mapping[str, Store],
     registry: Registry,
     clock: SystemClock,
     observer: Observer,
 ) -> Engine:
     """Fences and pipeline over these stores and this registry."""
-    decider, limits = Decider.compile(policy), policy.limits
+    limits = policy.limits
 
     def reach(scope: Scope) -> Iterable[Store]:
-        return (stores[name] for name in decider.reach(scope) if stores[name].capabilities.exact)
+        return (stores[name] for name in live.reach(scope) if stores[name].capabilities.exact)
 
     timing = Timing(
         registry_timeout_s=limits.registry_timeout_ms / 1000,
@@ -358,10 +361,9 @@ def build_engine(
     fences = Fences(registry, clock, observer, timing, reach)
     replays = Replays(clock, limits.replay_ttl_ms / 1000, limits.max_replays)
     retries = Retries(replays, clock, observer, fences.era)
-    pipeline = Pipeline(
-        decider, stores, fences, retries, clock, observer, Signatures(policy.tokens.by_id(), wall_s)
-    )
-    return Engine(decider, fences, pipeline, retries)
+    signatures = Signatures(policy.tokens.by_id(), wall_s)
+    pipeline = Pipeline(live, stores, fences, retries, clock, observer, signatures)
+    return Engine(live, fences, pipeline, retries)
 
 
 # --- serving ------------------------------------------------------------------------------------
@@ -380,8 +382,13 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         stack.push_async_callback(registry.aclose)
         for risk in await registry.probe():
             place.say(f"warning: {risk}\n")
+        live = LivePolicy(
+            policy, registry, lambda: reread(policy), accept_rescope=place.accept_rescope
+        )
+        await live.start()
+        reloads.add("policy", live.reload)
         stores = await _open_stores(policy, stack, place)
-        engine = build_engine(policy, stores, registry, clock, observer)
+        engine = build_engine(policy, live, stores, registry, clock, observer)
         stack.push_async_callback(engine.retries.aclose)
         readiness = Readiness(registry, stores, clock)
         stack.push_async_callback(readiness.aclose)
@@ -393,9 +400,9 @@ async def _serve(policy: PolicySet, place: Place) -> None:
             readiness,
             admins=admins,
             exposition=watch.metrics.exposition,
-            digest=policy.digest,
+            digest=engine.live.digest,
             version=metadata.version("fencegate"),
-            reach=engine.decider.meets,
+            reach=engine.live.meets,
             requests=(engine.retries.requests, askers),
         )
         dialects = {

@@ -14,6 +14,7 @@ from typing import Final
 from gateway.model.worker import WorkerKey
 from gateway.policy.auth_settings import ADMIN
 from gateway.policy.document import PolicySet
+from gateway.policy.load import load
 
 ADMIN_KEY_VARIABLE: Final = "FENCEGATE_ADMIN_KEY"
 DEBUG_VARIABLE: Final = "FENCEGATE_DEBUG"
@@ -42,6 +43,11 @@ class UnusableSecret(ValueError):
 def environment() -> Mapping[str, str]:
     """The process's environment, for interpolation in policies."""
     return os.environ
+
+
+def reread(policy: PolicySet) -> PolicySet:
+    """Read the files of a policy again, as they were named. Raises `PolicyError`."""
+    return load(policy.sources, environ=environment(), overrides=policy.overrides)
 
 
 def policy_path() -> Path:

@@ -92,6 +92,12 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=256, help="Processes, each a replica, on the same sockets.")
     ] = 1,
+    accept_rescope: Annotated[
+        bool,
+        typer.Option(
+            "--accept-rescope", help="Take a policy that gives resources other scopes than before."
+        ),
+    ] = False,
     worker: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a policy until SIGTERM or SIGINT."""
@@ -100,27 +106,32 @@ def serve(
         from gateway import app as root
 
         index, _, fds = worker.partition(":")
-        place = root.Place(tuple(map(int, fds.split(","))), int(index))
+        place = root.Place(tuple(map(int, fds.split(","))), int(index), accept_rescope)
         raise typer.Exit(root.serve(checked, place))
     if workers == 1:
         from gateway import app as root
 
-        raise typer.Exit(root.serve(checked))
+        raise typer.Exit(root.serve(checked, root.Place(accept_rescope=accept_rescope)))
     if checked.registry.type == "memory":
         text = 'registry.type = "memory" is one process\'s own: --workers 1, or type = "sqlite"'
         typer.echo(f"fencegate: {text}", err=True)
         raise typer.Exit(WRONG_INPUT)
-    raise typer.Exit(_supervised(checked, policy, set_, workers))
+    raise typer.Exit(_supervised(checked, policy, set_, workers, accept_rescope))
 
 
 def _supervised(
-    checked: PolicySet, policy: list[Path] | None, set_: list[str] | None, workers: int
+    checked: PolicySet,
+    policy: list[Path] | None,
+    set_: list[str] | None,
+    workers: int,
+    accept: bool,
 ) -> int:
     from gateway.edge.server import CannotListen
     from gateway.supervisor import supervise
 
     arguments = [str(path) for path in policy or ()]
     arguments += [part for assignment in set_ or () for part in ("--set", assignment)]
+    arguments += ["--accept-rescope"] if accept else []
     try:
         return supervise(checked, arguments, workers)
     except CannotListen as error:

@@ -97,7 +97,7 @@ def control_app(
     *,
     admins: Admins,
     exposition: Callable[[], bytes],
-    digest: str,
+    digest: Callable[[], str],
     version: str,
     reach: Reach | None = None,
     requests: tuple[RequestDesk, Askers] | None = None,
@@ -133,7 +133,7 @@ def describe(version: str) -> dict[str, Any]:
         cast(Health, None),
         admins=Admins((), lambda: 0.0),
         exposition=bytes,
-        digest="",
+        digest=str,
         version=version,
         requests=(cast(RequestDesk, None), cast(Askers, None)),
     )
@@ -151,7 +151,9 @@ def _state_of(desk: Desk) -> Before:
     return before
 
 
-def _health_routes(readiness: Health, exposition: Callable[[], bytes], digest: str) -> APIRouter:
+def _health_routes(
+    readiness: Health, exposition: Callable[[], bytes], digest: Callable[[], str]
+) -> APIRouter:
     router = APIRouter()
 
     @router.get("/healthz")
@@ -164,7 +166,7 @@ def _health_routes(readiness: Health, exposition: Callable[[], bytes], digest: s
         """The gateway can do its work; otherwise 503 with what is wrong."""
         parts = await readiness.ready()
         wrong = {name: text for name, text in parts.items() if text is not None}
-        body = {"status": "unready" if wrong else "ready", "policy": digest, "wrong": wrong}
+        body = {"status": "unready" if wrong else "ready", "policy": digest(), "wrong": wrong}
         return JSONResponse(body, 503 if wrong else 200)
 
     @router.get(

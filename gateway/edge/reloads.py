@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from gateway.model.event import Reloaded, ReloadFailed
 from gateway.ports.observer import Observer
 
-Reload = Callable[[], Awaitable[None]]
+Reload = Callable[[], Awaitable[str | None]]
+"""Makes a part anew, and tells what changed, if it can."""
 
 
 class Reloads:
@@ -29,11 +30,11 @@ class Reloads:
         """Reload every part now."""
         for part, reload in self._parts.items():
             try:
-                await reload()
+                detail = await reload()
             except Exception as error:
                 self._observer.emit(ReloadFailed(part, str(error)))
             else:
-                self._observer.emit(Reloaded(part))
+                self._observer.emit(Reloaded(part, detail))
 
     @contextlib.contextmanager
     def on_hangup(self) -> Iterator[None]:

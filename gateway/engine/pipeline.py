@@ -12,6 +12,7 @@ from typing import Final, assert_never
 from uuid import uuid4
 
 from gateway.engine.fences import Admission, Fences
+from gateway.engine.live_policy import LivePolicy
 from gateway.engine.refusals import duplicate, interrupted, stale
 from gateway.engine.retries import Retries
 from gateway.engine.shadow import ShadowMarks
@@ -24,7 +25,7 @@ from gateway.model.outcome import Applied, Outcome, ReadFailed, ReadOk, Refused,
 from gateway.model.problem import Code, Problem
 from gateway.model.version import Look, NotLooked, Present
 from gateway.policy.access import granted
-from gateway.policy.decide import Decider, Permit
+from gateway.policy.decide import Permit
 from gateway.policy.document import Mode, Reads
 from gateway.ports.body import Body
 from gateway.ports.clock import Clock
@@ -53,7 +54,7 @@ class Pipeline:
 
     def __init__(
         self,
-        decider: Decider,
+        decider: LivePolicy,
         stores: Mapping[str, Store],
         fences: Fences,
         retries: Retries,

@@ -224,9 +224,10 @@ class Faulted:
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """A part was made anew under way, at SIGHUP."""
+    """A part was made anew under way, at SIGHUP. `detail` tells what changed."""
 
     part: str
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,7 @@ class PolicySet:
     rules: tuple[RuleSettings, ...]
     sources: tuple[Path, ...]
     digest: str
+    overrides: tuple[str, ...] = ()
 
     def mounted(self) -> tuple[StoreSettings, ...]:
         """The stores that share `server.listen`; `mount` is set on each."""

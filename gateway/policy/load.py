@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,6 +14,7 @@ from gateway.policy.complaint import Complaints, Mistake, Place, PolicyError
 from gateway.policy.document import PolicySet, RuleSettings, StoreSettings
 from gateway.policy.fit import fit
 from gateway.policy.reachable import check_rules
+from gateway.policy.rescope import derivation
 from gateway.policy.shape import Draft, shape
 from gateway.policy.source import Source, interpolate, merge, override, parse, read_file
 
@@ -37,7 +39,7 @@ def load(
         raise PolicyError(mistakes)
     for assignment in overrides:
         override(source, assignment)
-    return _checked(source, environ, tuple(paths))
+    return replace(_checked(source, environ, tuple(paths)), overrides=tuple(overrides))
 
 
 def loads(
@@ -88,9 +90,6 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
 
 def scope_digest(stores: Mapping[str, StoreSettings], rules: Sequence[RuleSettings]) -> str:
     """Digest what derives scopes: two policies of one digest give every resource one scope."""
-    deriving = {
-        "stores": {s.name: [s.type, s.dialect, s.mount] for s in stores.values()},
-        "rules": [[r.store, r.match, r.scope, r.mode] for r in rules],
-    }
+    deriving = derivation(stores, rules)
     text = json.dumps(deriving, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

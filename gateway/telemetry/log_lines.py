@@ -58,7 +58,8 @@ _HINT: Final = LogField("hint", "text", "What to look at.")
 _OP: Final = LogField("op", "text", "The operation, as the label `op` of the metrics.")
 _ID: Final = LogField("request_id", "text", "The `X-Request-Id` of the answer.")
 
-_PART: Final = LogField("part", "text", "`tls` or `issuer_keys`.")
+_DETAIL: Final = _known("detail", "text", "What changed, rule by rule, and the digest.")
+_PART: Final = LogField("part", "text", "`policy`, `tls` or `issuer_keys`.")
 _ERROR: Final = LogField("error", "text", "The error, redacted.")
 
 _REQUEST: Final = (
@@ -196,7 +197,7 @@ LINES: Final[Mapping[str, LogLine]] = MappingProxyType(
             "The public keys of an issuer of tokens could not be read.",
             (LogField("issuer", "text", "Name of the issuer."), _ERROR, _HINT),
         ),
-        "reloaded": LogLine("info", "A part was read anew at SIGHUP.", (_PART,)),
+        "reloaded": LogLine("info", "A part was read anew at SIGHUP.", (_PART, _DETAIL)),
         "reload_failed": LogLine(
             "error",
             "A part could not be read anew at SIGHUP; the one of before stays.",

@@ -121,8 +121,9 @@ class Log:
             case IssuerKeysFailed(issuer, error):
                 hint = "its tokens are verified with the keys of before, for a day at most"
                 self._line("issuer_keys_failed", issuer=issuer, error=redacted(error), hint=hint)
-            case Reloaded(part):
-                self._line("reloaded", part=part)
+            case Reloaded(part, detail):
+                known = {} if detail is None else {"detail": detail}
+                self._line("reloaded", part=part, **known)
             case ReloadFailed(part, error):
                 hint = "nothing changed; mend it and send SIGHUP again"
                 self._line("reload_failed", part=part, error=redacted(error), hint=hint)

@@ -88,7 +88,7 @@ def test_serve_hands_the_checked_policy_over(monkeypatch: pytest.MonkeyPatch) ->
     """What was set on the command line is in the policy, and the exit code is passed on."""
     served: list[PolicySet] = []
 
-    def pretend(policy: PolicySet) -> int:
+    def pretend(policy: PolicySet, _place: object) -> int:
         served.append(policy)
         return 7
 
@@ -114,7 +114,7 @@ def test_no_traceback_reaches_a_user_unasked(
 ) -> None:
     """What went wrong is a line and exit code 1; the traceback is there for who asks."""
 
-    def fail(policy: PolicySet) -> int:
+    def fail(policy: PolicySet, _place: object) -> int:
         raise error
 
     monkeypatch.setattr("gateway.app.serve", fail)

@@ -94,7 +94,7 @@ def app(desk: Desk, parts: Parts) -> FastAPI:
         parts,
         admins=Admins((WorkerKey("admin", KEY),), lambda: 0.0),
         exposition=lambda: b"fencegate_x 1\n",
-        digest="d1g357",
+        digest=lambda: "d1g357",
         version="1.2.3",
         reach=lambda scope: frozenset() if scope.startswith("nobody") else frozenset({"files"}),
         requests=(RequestLog(SystemClock()), Askers(KEY, {}, wall_s)),

@@ -40,7 +40,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         None,  # type: ignore[arg-type]
         admins=ADMINS,
         exposition=bytes,
-        digest="",
+        digest=str,
         version="1",
         requests=(Desk(), Askers(ADMINS, KEYS, lambda: 100.0)),
     )

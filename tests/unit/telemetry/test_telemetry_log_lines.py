@@ -76,6 +76,7 @@ EVENTS: tuple[Event, ...] = (
     Faulted("here", "why"),
     IssuerKeysFailed("i", "why"),
     Reloaded("tls"),
+    Reloaded("policy", "rules[0] went"),
     ReloadFailed("tls", "why"),
     RegistryCalled("claim", 1.5, ok=False),
     RegistryCalled("claim", 0.5, ok=True),

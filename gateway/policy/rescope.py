@@ -1,0 +1,73 @@
+"""What a new policy changes under way: the derivation of scopes, settings that need a start, rules.
+
+Theory. A mark fences whoever is compared with it. A policy that derives another scope for a
+resource compares its writers with another mark, which the holders of old tokens have never raised:
+that un-fences in silence (decisions, "Reload"). A rule that begins to fence takes nothing away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from itertools import zip_longest
+from typing import Any, Final
+
+from gateway.policy.document import PolicySet, RuleSettings, StoreSettings
+from gateway.policy.rule_settings import Mode
+
+Derivation = Mapping[str, Any]
+"""All that scopes are derived from, as JSON values."""
+
+_LIVE: Final = frozenset({"rules", "sources", "digest", "overrides"})
+_RULE: Final = ("store", "match", "scope", "mode")
+
+
+def derivation(
+    stores: Mapping[str, StoreSettings], rules: Sequence[RuleSettings]
+) -> dict[str, Any]:
+    """What two policies must have in common to give every resource one scope."""
+    return {
+        "stores": {s.name: [s.type, s.dialect, s.mount] for s in stores.values()},
+        "rules": [[r.store, r.match, r.scope, r.mode.value] for r in rules],
+    }
+
+
+def rescoped(old: Derivation, new: Derivation) -> tuple[str, ...]:
+    """The changes by which a resource may get another scope, or none; empty: no resource does."""
+    found = [
+        f"stores.{name} is another store than before"
+        for name, store in old["stores"].items()
+        if new["stores"].get(name, store) != store
+    ]
+    for index, (before, after) in enumerate(zip_longest(old["rules"], new["rules"])):
+        if before is None or after is None:
+            found.append(f"rules[{index}] {'came' if before is None else 'went'}")
+        elif before[:3] != after[:3] or not _keeps_fencing(before[3], after[3]):
+            keys = [k for k, b, a in zip(_RULE, before, after, strict=True) if b != a]
+            found.append(f"rules[{index}] has another {' and '.join(keys)}")
+    return tuple(found)
+
+
+def _keeps_fencing(before: str, after: str) -> bool:
+    return after in (before, Mode.ENFORCE.value)
+
+
+def needs_start(old: PolicySet, new: PolicySet) -> tuple[str, ...]:
+    """The sections that differ, and that a running gateway cannot exchange."""
+    names = (f.name for f in fields(PolicySet) if f.name not in _LIVE)
+    return tuple(name for name in names if getattr(old, name) != getattr(new, name))
+
+
+def changed_rules(old: PolicySet, new: PolicySet) -> tuple[str, ...]:
+    """Each rule that differs, with its place."""
+    found = []
+    for index, (before, after) in enumerate(zip_longest(old.rules, new.rules)):
+        if after is None:
+            found.append(f"rules[{index}] went")
+        elif before is None:
+            found.append(f"rules[{index}] came ({after.where})")
+        elif before != after:
+            names = (f.name for f in fields(RuleSettings) if f.compare)
+            keys = [name for name in names if getattr(before, name) != getattr(after, name)]
+            found.append(f"rules[{index}] has another {' and '.join(keys)} ({after.where})")
+    return tuple(found)

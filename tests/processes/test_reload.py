@@ -1,0 +1,118 @@
+"""Laws of SIGHUP: rules are exchanged whole or not at all, and never un-fence in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.gateway_process import GatewayProcess
+from tests.services.server_process import wait_until
+
+Start = Callable[..., GatewayProcess]
+POLICY = """
+[server]
+listen = "127.0.0.1:8080"
+[registry]
+type = "sqlite"
+[stores.files]
+type = "files"
+root = "files"
+[[rules]]
+match = "/files/reports/{x*}"
+scope = "reports"
+"""
+SCOPE = 'scope = "reports"'
+
+
+def put(gateway: GatewayProcess, name: str, token: int) -> int:
+    headers = {"X-Fence-Token": str(token)}
+    url = f"{gateway.url}/files/reports/{name}"
+    return httpx.put(url, content="x", headers=headers, timeout=10).status_code
+
+
+def digest(gateway: GatewayProcess) -> str:
+    return str(httpx.get(f"{gateway.url}/readyz", timeout=5).json()["policy"])
+
+
+def change(gateway: GatewayProcess, old: str, new: str) -> None:
+    """Edit the policy file under the running gateway, and tell it."""
+    text = gateway.policy_path.read_text()
+    assert old in text
+    gateway.policy_path.write_text(text.replace(old, new, 1))
+    gateway.hang_up()
+
+
+def told(gateway: GatewayProcess, event: str) -> dict[str, Any]:
+    return gateway.wait_for_log(lambda r: (r["event"], r.get("part")) == (event, "policy"))
+
+
+def test_a_changed_rule_is_in_force_after_hang_up(gateway_process: Start) -> None:
+    """Methods are bounded from then on; the line names rule, file and digest; marks stay."""
+    gateway = gateway_process(POLICY)
+    assert put(gateway, "a", 5) == 201
+    change(gateway, SCOPE, f'{SCOPE}\nmethods = ["GET"]')
+    line = told(gateway, "reloaded")
+    assert "rules[0] has another methods" in line["detail"]
+    assert digest(gateway) in line["detail"]
+    assert put(gateway, "a", 6) == 405
+    assert httpx.get(f"{gateway.url}/files/reports/a", headers={"X-Fence-Token": "4"}).is_error
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        (SCOPE, 'scop = "reports"', "policy.toml:11: rules[0].scop: there is no such key here"),
+        (SCOPE, "scope = ", "policy.toml:11: "),
+        ('root = "files"', 'root = "other"', "stores changed, which needs a restart"),
+        (SCOPE, 'scope = "other"', "rules[0] has another scope: resources would get other scopes"),
+    ],
+)
+def test_a_policy_that_cannot_be_taken_changes_nothing(
+    gateway_process: Start, old: str, new: str, why: str
+) -> None:
+    """A mistake (file, line, key), another store, another scope over marks: the old one stays."""
+    gateway = gateway_process(POLICY)
+    assert put(gateway, "a", 5) == 201
+    before = digest(gateway)
+    change(gateway, old, new)
+    assert why in told(gateway, "reload_failed")["error"]
+    assert (put(gateway, "b", 4), digest(gateway)) == (412, before)
+
+
+def test_another_scope_is_taken_while_no_mark_exists(gateway_process: Start) -> None:
+    """Nothing can be un-fenced: no token was ever compared."""
+    gateway = gateway_process(POLICY)
+    before = digest(gateway)
+    change(gateway, SCOPE, 'scope = "other"')
+    told(gateway, "reloaded")
+    assert digest(gateway) != before
+    assert put(gateway, "a", 5) == 201
+
+
+def test_a_restart_does_not_rescope_in_silence_either(gateway_process: Start) -> None:
+    """Without --accept-rescope the start is refused over marks; with it the policy is taken."""
+    gateway = gateway_process(POLICY)
+    assert put(gateway, "a", 5) == 201
+    gateway.stop()
+    document = gateway.document.replace(SCOPE, 'scope = "other"')
+    gateway.policy_path.write_text(document)
+    with pytest.raises(Exception, match="--accept-rescope"):
+        gateway.start(deadline_s=90)
+    data = f'data_dir = "{gateway.data_dir}"\n'
+    accepted = gateway_process(
+        document.replace("[registry]", data + "[registry]"), arguments=("--accept-rescope",)
+    )
+    assert put(accepted, "c", 4) == 201, "nobody has raised the mark of the new scope"
+
+
+def test_every_worker_takes_the_change(gateway_process: Start) -> None:
+    """The supervisor passes SIGHUP on; no worker goes by the old rules afterwards."""
+    gateway = gateway_process(POLICY, arguments=("--workers", "2"))
+    assert put(gateway, "a", 5) == 201
+    change(gateway, SCOPE, f'{SCOPE}\nmethods = ["GET"]')
+
+    # One that is still starting ends, and is started again with the new file.
+    wait_until(lambda: {put(gateway, "a", 6) for _ in range(20)} == {405}, 20, "405 of all workers")
