@@ -79,6 +79,7 @@ def settings() -> Iterator[str]:
     for name, meaning in VARIABLES.items():
         yield f"| `{name}` | {meaning} |"
     yield "| `FENCEGATE_WORKER_SECRET` | The worker's secret in shipped policies. |"
+    yield "| `FENCEGATE_REGISTRY_URL` | The registry in `policies/production.toml`. |"
 
 
 def default_of(setting: Setting) -> str:

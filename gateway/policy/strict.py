@@ -22,7 +22,9 @@ def doubts(policy: PolicySet) -> Iterator[str]:
     for store in policy.stores.values():
         mine = [(rule, p) for rule, p in patterns if rule.store in (None, store.name)]
         for resource in _resources(store):
-            if not any(covers(p, resource) for _, p in mine):
+            row = Pattern((*resource.segments, _ONE))  # a rule may take a table, or each row of it
+            either = (resource, row) if store.dialect == "rows" else (resource,)
+            if not any(covers(p, wanted) for _, p in mine for wanted in either):
                 file = policy.sources[0] if policy.sources else "policy"
                 yield (
                     f"{file}: stores.{store.name}: some paths of {_written(resource)} meet no "
