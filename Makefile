@@ -3,12 +3,14 @@
 PYTHON ?= python3
 POLICY ?= policies/quickstart.toml
 PYTEST_ARGS ?=
+LAWS ?=
+SECONDS ?= 60
 BIN := .venv/bin
 RUN := PYTHON='$(PYTHON)' sh scripts/environment.sh run
 DEV := PYTHON='$(PYTHON)' sh scripts/environment.sh dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo env test test-slow test-extra chaos extra-packages check fmt openapi openapi-check docs docs-check lock upgrade clean
+.PHONY: help run demo env test test-slow test-extra chaos fuzz extra-packages check fmt openapi openapi-check docs docs-check lock upgrade clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -35,6 +37,10 @@ test-extra: env extra-packages ## tests against servers and tools from Debian's 
 
 chaos: env ## every fault x store x registry, judged from outside; writes docs/reliability.md (about 25 minutes)
 	$(BIN)/python -m tests.chaos --write docs/reliability.md
+
+fuzz: ## look for inputs that break a parser's law (LAWS='head token' SECONDS=600; x86-64)
+	@PYTHON='$(PYTHON)' sh scripts/environment.sh fuzz
+	.venv-fuzz/bin/python -m tests.fuzz.explore --seconds $(SECONDS) $(LAWS)
 
 extra-packages:
 	@sh scripts/extra-packages.sh
@@ -69,5 +75,5 @@ upgrade: env ## the same, with the newest releases
 	sh scripts/lock.sh --upgrade
 
 clean: ## remove .venv and caches (data/ stays: it holds marks)
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov dist build
+	rm -rf .venv .venv-fuzz .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,13 +3,17 @@
 #
 #   scripts/environment.sh run    what the gateway needs
 #   scripts/environment.sh dev    that, and what checks and tests need (a superset: `run` then does nothing)
+#   scripts/environment.sh fuzz   that, and what make fuzz needs, in a .venv-fuzz of its own
 #
 # PYTHON selects the interpreter (python3 by default; 3.11 or newer).
 set -eu
 
-kind=${1:?usage: scripts/environment.sh run|dev}
+kind=${1:?usage: scripts/environment.sh run|dev|fuzz}
 python=${PYTHON:-python3}
-venv=${VENV:-.venv}
+case $kind in
+    fuzz) venv=${VENV:-.venv-fuzz} ;;
+    *) venv=${VENV:-.venv} ;;
+esac
 cd "$(dirname "$0")/.."
 
 fail() {
@@ -47,24 +51,29 @@ locked() { # installs exactly what the lock lists, each file by its hash
 build_digest=$(digest requirements/build.txt)
 run_digest=$(digest requirements/build.txt requirements/run.txt)
 dev_digest=$(digest requirements/build.txt requirements/run.txt requirements/dev.txt)
+fuzz_digest=$(digest requirements/build.txt requirements/dev.txt requirements/fuzz.txt)
 
 case $kind in
     run) stamped .stamp-dev "$dev_digest" || stamped .stamp-run "$run_digest" || rebuild=run.txt ;;
     dev) stamped .stamp-dev "$dev_digest" || rebuild=dev.txt ;;
-    *) fail "unknown kind of environment '$kind': say run or dev" ;;
+    fuzz) stamped .stamp-fuzz "$fuzz_digest" || rebuild="dev.txt fuzz.txt" ;;
+    *) fail "unknown kind of environment '$kind': say run, dev or fuzz" ;;
 esac
 
 if [ -n "${rebuild:-}" ]; then
-    echo "Building $venv from requirements/$rebuild with $("$python" --version) ..."
+    echo "Building $venv from requirements: $rebuild with $("$python" --version) ..."
     # dev only adds to run: a gateway that `make run` is serving from this .venv is left alone.
     if ! stamped .stamp-run "$run_digest"; then
         "$python" -m venv --clear "$venv"
         locked requirements/build.txt
     fi
-    locked "requirements/$rebuild"
+    for lock in $rebuild; do
+        locked "requirements/$lock"
+    done
     case $kind in
         run) echo "$run_digest" >"$venv/.stamp-run" ;;
         dev) echo "$dev_digest" >"$venv/.stamp-dev" ;;
+        fuzz) echo "$fuzz_digest" >"$venv/.stamp-fuzz" ;;
     esac
 fi
 

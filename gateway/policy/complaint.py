@@ -39,10 +39,16 @@ class Mistake:
     hint: str | None = None
 
     def __str__(self) -> str:
-        """Write it in one line."""
+        """Write it in one line, whatever a key or a value holds."""
         key = f"{self.key}: " if self.key else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.place}: {key}{self.message}{hint}"
+        text = f"{self.place}: {key}{self.message}{hint}"
+        return text if text.isprintable() else _printable(text)
+
+
+def _printable(text: str) -> str:
+    """Escape what would break the line, or move a terminal's cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class PolicyError(Exception):

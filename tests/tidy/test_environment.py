@@ -100,6 +100,16 @@ def test_a_development_lock_is_added_to_a_running_environment(checkout: Checkout
     assert added.endswith("requirements/dev.txt")
 
 
+def test_fuzzing_has_an_environment_of_its_own(checkout: Checkout) -> None:
+    """Its wheels are for one platform alone, so they never come into .venv."""
+    commands = checkout.run("fuzz")
+    assert commands[0] == "-m venv --clear .venv-fuzz"
+    locks = [command.rpartition("/")[2] for command in commands if "--require-hashes" in command]
+    assert locks == ["build.txt", "dev.txt", "fuzz.txt"]
+    assert checkout.run("fuzz") == []
+    assert not (checkout.root / ".venv").exists()
+
+
 def test_changed_metadata_reinstalls_the_project_alone(checkout: Checkout) -> None:
     """A new command in pyproject.toml needs no new environment."""
     checkout.run("run")

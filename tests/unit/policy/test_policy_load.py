@@ -462,3 +462,11 @@ def test_the_digest_changes_with_what_derives_scopes_and_with_nothing_else() -> 
     ]
     assert loads(same).digest == loads(base).digest
     assert len({loads(text).digest for text in [base, *others]}) == 5
+
+
+def test_a_mistake_is_one_line_whatever_its_key_holds() -> None:
+    """A quoted key may hold a line break or a terminal's escape: neither reaches a log as such."""
+    with pytest.raises(PolicyError) as refused:
+        loads('[server]\n"a\\nb\\u001b[2J" = 1\n')
+    (line,) = [str(m) for m in refused.value.mistakes if "server.a" in m.key]
+    assert "server.a\\nb\\x1b[2J" in line
