@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, Sentinel
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from gateway.ports.registry import RegistryUnavailable
 from gateway.registries.redis.shards import Client
+
+_CONNECTIONS: Final = 32
+"""Steps beyond so many wait for each other: a burst of claims is no burst of connections."""
 
 
 def redis_client(
@@ -31,7 +34,10 @@ def redis_client(
             return RedisCluster.from_url(url, **options)
         if sentinel_service is not None:
             return _primary(url, sentinel_service, options)
-        return Redis.from_url(url, **options)
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=_CONNECTIONS, timeout=timeout_s, **options
+        )
+        return Redis.from_pool(pool)
     except (ValueError, RedisError) as error:
         raise RegistryUnavailable(f"registry.url is not usable: {error}") from error
 
