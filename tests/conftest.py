@@ -1,6 +1,7 @@
 """The real servers that tests may ask for. Each starts with the first test that names it."""
 
 pytest_plugins = [
+    "tests.services.fronts",
     "tests.services.object_stores",
     "tests.services.postgres",
     "tests.services.valkey",
