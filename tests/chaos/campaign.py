@@ -206,6 +206,10 @@ class Campaign:
                     "method": self.store.method,
                     "body": self.store.body,
                     "headers": self.store.headers,
+                    "key": self.store.key,
+                    "retries": self.store.retries,
+                    "padding": self.store.padding,
+                    "bases": [one.store_url("data") for one in gateways],
                 }
             )
         )

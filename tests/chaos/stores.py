@@ -25,6 +25,17 @@ class CampaignStore(ABC):
     method: str
     body: str
     headers: dict[str, str]
+    key: str
+    """The field that carries a request's own key."""
+
+    retries: bool
+    """Whether a lost answer can always be found out: a call that is sent again happens once.
+
+    An object remembers its last write alone (docs/explanation/three-answers.md).
+    """
+
+    padding: bool
+    """Whether blanks behind the body change nothing."""
 
     @abstractmethod
     def path(self, store_url: str) -> str:
@@ -53,6 +64,7 @@ class Rows(CampaignStore):
         self._server = server
         self._dsn = server.dsn()
         self.headers = {"Content-Type": "application/json"}
+        self.key, self.retries, self.padding = "Idempotency-Key", True, False
         tables = "\n".join(f"[stores.data.tables.{scope}]" for scope in SCOPES)
         self.policy = (
             f'[stores.data]\ntype = "postgres"\ndsn = "{self._dsn}"\n{tables}\n'
@@ -103,7 +115,7 @@ class _Recording(NumberingOrigin):
         before = len(self.effects)
         answer = super()._mutate(asked, key, body)
         if len(self.effects) > before and body.startswith(b"call "):
-            self.bodies.append(body.decode().removeprefix("call "))
+            self.bodies.append(body.decode().removeprefix("call ").strip())
         return answer
 
 
@@ -116,6 +128,7 @@ class Objects(CampaignStore):
     def __init__(self, settle_ms: int) -> None:
         self._origin = _Recording()
         self.headers = {}
+        self.key, self.retries, self.padding = "amz-sdk-invocation-id", False, True
         self._settle_s = settle_ms / 1000
         self._chance = random.Random(1)
         self._loop = asyncio.new_event_loop()

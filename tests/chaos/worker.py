@@ -23,6 +23,9 @@ import httpx
 _THREADS = 4
 _TAKEOVER = 0.06
 _STALE = 0.25  # of the calls, with a token that somebody has taken over from
+_KEYED = 0.3  # of the calls carry a key of their own, and are sent again after a lost answer
+_BIG = 0.05  # of the calls have a body that does not fit into one piece
+_PADDING = " " * 400_000
 
 
 def next_token(path: Path) -> int:
@@ -64,17 +67,18 @@ class Writer:
         scope = self._chance.choice(self._config["scopes"])
         token = self._token(scope)
         body = self._config["body"].replace("{call}", name)
+        if self._chance.random() < _BIG:
+            body += _PADDING if self._config["padding"] else ""
         url = self._chance.choice(self._config["urls"]).replace("{scope}", scope)
         url = url.replace("{item}", str(self._chance.randrange(3)))
         headers = {"X-Fence-Token": str(token), **self._config["headers"]}
+        keyed = self._chance.random() < _KEYED
+        if keyed:
+            headers[self._config["key"]] = name
         invoked_s = time.monotonic()
-        code = ""
-        try:
-            answer = client.request(self._config["method"], url, headers=headers, content=body)
-            outcome = answer.headers.get("X-Fence-Outcome", "unknown")
-            code = answer.headers.get("X-Fence-Reason", str(answer.status_code))
-        except httpx.HTTPError as error:
-            outcome, code = "unknown", type(error).__name__
+        outcome, code = self._ask(client, url, headers, body)
+        if keyed and outcome == "unknown" and self._config["retries"]:
+            outcome, code = self._ask(client, self._elsewhere(url), headers, body)
         line = {
             "call": name,
             "scope": scope,
@@ -86,6 +90,20 @@ class Writer:
         }
         with self._lock:
             self._output.write(json.dumps(line) + "\n")
+
+    def _ask(
+        self, client: httpx.Client, url: str, headers: dict[str, str], body: str
+    ) -> tuple[str, str]:
+        try:
+            answer = client.request(self._config["method"], url, headers=headers, content=body)
+        except httpx.HTTPError as error:
+            return "unknown", type(error).__name__
+        return answer.headers.get("X-Fence-Outcome", "unknown"), str(answer.status_code)
+
+    def _elsewhere(self, url: str) -> str:
+        """The same resource through another replica, or the same one."""
+        old, new = self._chance.sample(self._config["bases"], 2)
+        return url.replace(old, new) if self._chance.random() < 0.5 else url
 
     def _token(self, scope: str) -> int:
         path = Path(self._config["leases"]) / scope

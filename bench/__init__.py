@@ -1,0 +1,1 @@
+"""Benches: counts and ratios, side by side in one run (`make bench`)."""
