@@ -97,7 +97,9 @@ class Engine:
             case _:
                 async with httpx.AsyncClient() as client:
                     text = (await client.get(f"{self.url}/metrics")).text
-                found = re.findall(r'grpc_server_handled_total\{.*grpc_method="Txn".*\} (\S+)', text)
+                found = re.findall(
+                    r'grpc_server_handled_total\{.*grpc_method="Txn".*\} (\S+)', text
+                )
                 return round(sum(map(float, found)))
 
 
@@ -210,7 +212,9 @@ async def measure(kind: str, writes: int, rounds: int) -> None:
         )
         if kind == "redis":
             whole, rest = await bytes_per_scope(engine.url, 100_000)
-            print(f"\nredis: {whole:.0f} bytes per scope, {rest:.0f} beyond its name (100,000 scopes)\n")
+            print(
+                f"\nredis: {whole:.0f} bytes per scope, {rest:.0f} beyond its name (100,000 scopes)\n"
+            )
 
 
 def main() -> None:
@@ -220,7 +224,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--only", default="redis,postgres,etcd")
     asked = parser.parse_args()
-    print("| registry | steps per write | steps/s of 4 idle replicas | round trip, ms | plain write, ms | first write of a token: more than a plain one, ms | raise over 3 replicas, ms |")
+    print(
+        "| registry | steps per write | steps/s of 4 idle replicas | round trip, ms | plain write, ms | first write of a token: more than a plain one, ms | raise over 3 replicas, ms |"
+    )
     print("|---|---|---|---|---|---|---|")
     for kind in asked.only.split(","):
         asyncio.run(measure(kind, asked.writes, asked.rounds))

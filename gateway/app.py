@@ -358,7 +358,7 @@ def build_engine(
         max_cached_scopes=limits.max_cached_scopes,
         member_ttl_s=limits.member_ttl_ms / 1000,
     )
-    fences = Fences(registry, clock, observer, timing, reach)
+    fences = Fences(registry, clock, observer, timing, reach, live.digest)
     replays = Replays(clock, limits.replay_ttl_ms / 1000, limits.max_replays)
     retries = Retries(replays, clock, observer, fences.era)
     signatures = Signatures(policy.tokens.by_id(), wall_s)
@@ -390,7 +390,8 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         stores = await _open_stores(policy, stack, place)
         engine = build_engine(policy, live, stores, registry, clock, observer)
         stack.push_async_callback(engine.retries.aclose)
-        readiness = Readiness(registry, stores, clock)
+        reloads.add("membership", engine.fences.membership.follow_rules)
+        readiness = Readiness(registry, stores, clock, engine.fences.membership.wrong)
         stack.push_async_callback(readiness.aclose)
         audit = AuditLog(policy.data(policy.admin.audit_file)).open()
         admins = Admins(admin_keys(policy, os.environ), wall_s, audit)

@@ -58,6 +58,10 @@ class RegistryCalls:
         """See `Registry.join`."""
         return await self._call("join", self._registry.join(replica))
 
+    async def agree(self, generation: Generation, rules: str) -> bool:
+        """See `Registry.agree`."""
+        return await self._call("agree", self._registry.agree(generation, rules))
+
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
         """See `Registry.beat`."""
         return await self._call("beat", self._registry.beat(replica, generation))

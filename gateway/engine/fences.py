@@ -155,14 +155,16 @@ class Fences:
         observer: Observer,
         timing: Timing,
         reach: Callable[[Scope], Iterable[Store]],
+        rules: Callable[[], str] = str,
     ) -> None:
+        """`rules` is the digest of what derives scopes now."""
         self.calls = RegistryCalls(registry, clock, observer, timing.registry_timeout_s)
         self._clock = clock
         self._observer = observer
         self._timing = timing
         self._reach = reach
         self.membership = Membership(
-            self.calls, clock, observer, timing.member_ttl_s, self, shared=registry.shared
+            self.calls, clock, observer, timing.member_ttl_s, self, rules, shared=registry.shared
         )
         self._views: dict[Scope, View] = {}
         self._waiting: dict[int, _Waiter] = {}

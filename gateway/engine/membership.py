@@ -6,7 +6,7 @@ The loops here await and hold no rule: deadlines and silences are judged in `mac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, Protocol
 from uuid import uuid4
@@ -16,13 +16,14 @@ from gateway.machines import heartbeat
 from gateway.machines.fence_state import Here
 from gateway.machines.heartbeat import Incarnation, Pulse
 from gateway.model.claim import Generation, Member, ReplicaId
-from gateway.model.event import Evicted, Faulted, Joined, Lapsed
+from gateway.model.event import Evicted, Faulted, Joined, Lapsed, RulesDiffer
 from gateway.model.mark import Mark, Scope
 from gateway.ports.clock import Clock
 from gateway.ports.observer import Observer
 from gateway.ports.registry import RegistryUnavailable
 
 _RETRY_S: Final = 0.05
+_DIFFERS_S: Final = 0.5
 _FOREVER_S: Final = float("inf")
 
 
@@ -52,9 +53,11 @@ class Membership:
         observer: Observer,
         ttl_s: float,
         listener: Listener,
+        rules: Callable[[], str],
         *,
         shared: bool,
     ) -> None:
+        """`rules` is the digest of what derives scopes now; all members must go by the same."""
         self.replica = ReplicaId(uuid4().hex[:12])
         self._calls = calls
         self._clock = clock
@@ -62,6 +65,9 @@ class Membership:
         self._shared = shared
         self._ttl_s = ttl_s
         self._listener = listener
+        self._rules = rules
+        self._agreed: str | None = None
+        self._differs = False
         self._settle_s = 0.0
         self._own: heartbeat.Membership | None = None
         self._incarnation: Incarnation | None = None
@@ -93,7 +99,8 @@ class Membership:
         """
         self._settle_s = settle_s
         left = () if self._shared else await self._calls.members()
-        await self._join()
+        if not await self._join():
+            self._spawn(self._rejoin())
         for member in left:  # of an unclean stop of the one process that there is
             await self._end_left(member)
         self._spawn(self._listen())
@@ -136,26 +143,62 @@ class Membership:
         self._listener.lapsed(generation)
         self._spawn(self._rejoin())
 
+    async def follow_rules(self) -> None:
+        """The rules were exchanged: where they derive other scopes, join anew under them."""
+        own = self._own
+        if own is not None and self._shared and self._agreed != self._rules():
+            self.lapse(own.generation)
+
+    async def wrong(self) -> str | None:
+        """Why this replica cannot claim now, or None: for readiness."""
+        if self._own is not None:
+            return None
+        if self._differs:
+            return (
+                "another replica goes by rules that derive other scopes: give all the same policy;"
+                " this one joins when the others have left"
+            )
+        return "not a member of the registry: joining anew"
+
     async def _rejoin(self) -> None:
         while self._own is None:
             try:
-                await self._join()
+                if not await self._join():
+                    await self._watch()  # if all others are gone, nobody else ends them
+                    await self._clock.sleep_s(_DIFFERS_S)
             except RegistryUnavailable:
                 await self._clock.sleep_s(_RETRY_S)
 
-    async def _join(self) -> None:
-        """Join in one incarnation: when it changes meanwhile, the membership is of neither."""
+    async def _join(self) -> bool:
+        """Join in one incarnation: when it changes meanwhile, the membership is of neither.
+
+        False: the other members go by other rules.
+        """
         while True:
             sent_s = self._clock.boottime_s()
             identity = await self._calls.identity()
             generation = await self._calls.join(self.replica)
             if (await self._calls.identity()).id == identity.id:
                 break
+        if self._shared and not await self._agree(generation):
+            return False
         self._meet(identity.id, vouched=identity.vouched)
         ttl_s = self._ttl_s if self._shared else _FOREVER_S
         self._own = heartbeat.joined(generation, sent_s, ttl_s)
         self._pulses.clear()
         self._joined.set()
+        return True
+
+    async def _agree(self, generation: Generation) -> bool:
+        rules = self._rules()
+        if await self._calls.agree(generation, rules):
+            self._agreed, self._differs = rules, False
+            return True
+        await self._calls.leave(self.replica, generation)
+        if not self._differs:
+            self._differs = True
+            self._observer.emit(RulesDiffer(rules))
+        return False
 
     def _meet(self, identity: str, *, vouched: bool) -> None:
         before = self._incarnation

@@ -31,10 +31,13 @@ class Readiness:
         registry: Registry,
         stores: Mapping[str, Store],
         clock: Clock,
+        membership: Look | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.leaving = False
         looks = {"registry": _registry_look(registry)}
+        if membership is not None:
+            looks["membership"] = membership
         looks.update((f"store {name}", store.check) for name, store in stores.items())
         self._parts = {name: _Part(look, clock, timeout_s) for name, look in looks.items()}
 

@@ -215,6 +215,13 @@ class Evicted:
 
 
 @dataclass(frozen=True, slots=True)
+class RulesDiffer:
+    """This replica cannot join: another member goes by rules that derive other scopes."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Faulted:
     """Something nobody foresaw went wrong in `where`; the gateway failed closed. An error."""
 
@@ -276,6 +283,7 @@ Event = (
     | Lapsed
     | Joined
     | Evicted
+    | RulesDiffer
     | Faulted
     | Reloaded
     | ReloadFailed

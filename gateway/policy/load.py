@@ -15,6 +15,7 @@ from gateway.policy.document import PolicySet, RuleSettings, StoreSettings
 from gateway.policy.fit import fit
 from gateway.policy.reachable import check_rules
 from gateway.policy.rescope import derivation
+from gateway.policy.rule_settings import Mode
 from gateway.policy.shape import Draft, shape
 from gateway.policy.source import Source, interpolate, merge, override, parse, read_file
 
@@ -89,7 +90,11 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
 
 
 def scope_digest(stores: Mapping[str, StoreSettings], rules: Sequence[RuleSettings]) -> str:
-    """Digest what derives scopes: two policies of one digest give every resource one scope."""
+    """Digest what derives scopes: two policies of one digest give every resource one scope.
+
+    A rule in shadow derives the scope that it will enforce; one that is off derives none.
+    """
     deriving = derivation(stores, rules)
+    deriving["rules"] = [[*rule, mode == Mode.OFF.value] for *rule, mode in deriving["rules"]]
     text = json.dumps(deriving, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -45,6 +45,14 @@ class Registry(Protocol):
         """Start a new generation of this replica. Registrations of its older ones stay."""
         ...
 
+    async def agree(self, generation: Generation, rules: str) -> bool:
+        """Work by rules of this digest, if no other member works by others (decisions, "Reload").
+
+        False: another one does, or the generation has ended; nothing has changed then. What a
+        generation agreed to ends with it.
+        """
+        ...
+
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
         """Advance the heartbeat counter. False: the generation has ended, rejoin."""
         ...

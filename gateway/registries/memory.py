@@ -38,6 +38,7 @@ class MemoryRegistry:
         self._members: dict[Generation, Member] = {}
         self._inboxes: dict[Generation, list[Notice]] = {}
         self._rings: dict[Generation, asyncio.Event] = {}
+        self._rules: dict[Generation, str] = {}
         self._numbers = itertools.count(1)
         self._incarnation = uuid4().hex
 
@@ -48,6 +49,14 @@ class MemoryRegistry:
         self._inboxes[generation] = []
         self._rings[generation] = asyncio.Event()
         return generation
+
+    async def agree(self, generation: Generation, rules: str) -> bool:
+        """See `Registry.agree`."""
+        others = {r for g, r in self._rules.items() if g != generation}
+        if generation not in self._members or others - {rules}:
+            return False
+        self._rules[generation] = rules
+        return True
 
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
         """See `Registry.beat`."""
@@ -75,6 +84,7 @@ class MemoryRegistry:
 
     def _end(self, generation: Generation) -> None:
         self._members.pop(generation, None)
+        self._rules.pop(generation, None)
         self._inboxes.pop(generation, None)
         if generation in self._rings:
             self._rings.pop(generation).set()

@@ -184,6 +184,14 @@ LINES: Final[Mapping[str, LogLine]] = MappingProxyType(
                 LogField("generation", "text", "Its generation."),
             ),
         ),
+        "rules_differ": LogLine(
+            "error",
+            "This replica cannot join: another one goes by rules that derive other scopes.",
+            (
+                LogField("digest", "text", "The digest of this replica's rules."),
+                _HINT,
+            ),
+        ),
         "fault": LogLine(
             "error",
             "Something that nobody foresaw; the gateway failed closed.",

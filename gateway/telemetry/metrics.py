@@ -42,6 +42,7 @@ from gateway.model.event import (
     ReloadFailed,
     RequestFinished,
     Retried,
+    RulesDiffer,
     ScopeReset,
     ShadowRejected,
     TicketsOpen,
@@ -99,6 +100,10 @@ _COUNTERS: Final = {
         ("store",),
     ),
     "fencegate_faults_total": ("Errors that nobody foresaw; the gateway failed closed.", ()),
+    "fencegate_rules_differ_total": (
+        "Times this replica could not join, because another one derives scopes otherwise.",
+        (),
+    ),
     "fencegate_evictions_total": ("Silent replicas that this one has ended.", ()),
     "fencegate_registry_incarnations_total": (
         "Lives of the registry's engine that this replica met; more than one after a fail-over.",
@@ -215,6 +220,7 @@ class Metrics:
         self._reloads = _Counters("fencegate_reloads_total", registry)
         self._issuer_keys = _Counters("fencegate_issuer_key_reads_total", registry)
         self._faults = _Counters("fencegate_faults_total", registry)
+        self._rules_differ = _Counters("fencegate_rules_differ_total", registry)
         self._evictions = _Counters("fencegate_evictions_total", registry)
         self._incarnations = _Counters("fencegate_registry_incarnations_total", registry)
         self._lapses = _Counters("fencegate_lapses_total", registry)
@@ -288,6 +294,8 @@ class Metrics:
                 self._faults.at().inc()
             case Evicted():
                 self._evictions.at().inc()
+            case RulesDiffer():
+                self._rules_differ.at().inc()
             case Joined():
                 self._incarnations.at().inc()
             case Reloaded(part):

@@ -258,6 +258,30 @@ async def a_deregistration_goes_by_its_id(registry: Registry) -> None:
     assert [r.id for r in left] == [f"{one.generation}.2"]
 
 
+async def members_work_by_the_same_rules(registry: Registry) -> None:
+    """The first ones count until all who agreed to them have ended, in good order or not."""
+    one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
+    assert await registry.agree(one.generation, "rules-1")
+    assert await registry.agree(one.generation, "rules-1"), "again"
+    assert not await registry.agree(two.generation, "rules-2")
+    assert await registry.agree(two.generation, "rules-1")
+    assert not await registry.agree(one.generation, "rules-2"), "not while the other goes by 1"
+    await registry.leave(_R1, two.generation)
+    assert not await registry.agree(two.generation, "rules-1"), "it has ended"
+    assert await registry.agree(one.generation, "rules-2"), "it is alone"
+    three = await _Claimer.join(registry, ReplicaId("r2"))
+    assert not await registry.agree(three.generation, "rules-3")
+    assert await registry.evict(_R0, one.generation, 0)
+    assert await registry.agree(three.generation, "rules-3")
+
+
+async def of_many_rules_one_is_agreed_to(registry: Registry) -> None:
+    """Sixteen members ask at once for sixteen sets of rules: exactly one of them gets its own."""
+    members = [await _Claimer.join(registry, ReplicaId(f"r{i}")) for i in range(16)]
+    asked = (registry.agree(m.generation, f"rules-{i}") for i, m in enumerate(members))
+    assert sum(await asyncio.gather(*asked)) == 1
+
+
 async def leaving_takes_everything_along(registry: Registry) -> None:
     """A replica that leaves costs nobody a wait; its marks stay."""
     one = await _Claimer.join(registry)
@@ -334,6 +358,8 @@ REGISTRY_LAWS: Final[tuple[Law, ...]] = (
     an_ended_generation_claims_nothing,
     a_deregistration_goes_by_its_id,
     leaving_takes_everything_along,
+    members_work_by_the_same_rules,
+    of_many_rules_one_is_agreed_to,
     scopes_come_in_pages,
     a_reset_starts_an_era,
     a_witness_raises_a_forgetful_registry,

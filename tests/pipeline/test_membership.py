@@ -10,7 +10,7 @@ import pytest
 
 from gateway.engine.fences import Admission, Fences, Timing
 from gateway.model.claim import Generation, Identity, ReplicaId
-from gateway.model.event import Event, Evicted, Joined, Lapsed
+from gateway.model.event import Event, Evicted, Joined, Lapsed, RulesDiffer
 from gateway.model.mark import Scope
 from gateway.model.problem import Code, Problem
 from gateway.model.token import Token
@@ -73,17 +73,17 @@ async def registry() -> SharedRegistry:
     return made
 
 
-Make = Callable[[], Awaitable[tuple[Fences, Events]]]
+Make = Callable[..., Awaitable[tuple[Fences, Events]]]
 
 
 @pytest.fixture
 async def make(registry: SharedRegistry) -> AsyncIterator[Make]:
     async with AsyncExitStack() as stack:
 
-        async def made() -> tuple[Fences, Events]:
+        async def made(rules: Callable[[], str] = str) -> tuple[Fences, Events]:
             events = Events()
             timing = Timing(drain_timeout_s=0.2, member_ttl_s=TTL_S)
-            fences = Fences(registry, SystemClock(), events, timing, lambda _: ())
+            fences = Fences(registry, SystemClock(), events, timing, lambda _: (), rules)
             await fences.start(0)
             stack.push_async_callback(fences.stop)
             return fences, events
@@ -213,3 +213,35 @@ async def test_leaving_in_good_order_costs_nobody_a_wait(make: Make) -> None:
     await one.stop()
     (await admitted(two, 2)).settle()
     assert not any(isinstance(e, Evicted) for e in events)
+
+
+async def test_other_rules_admit_nothing_until_the_others_have_left(make: Make) -> None:
+    """A replica that derives scopes otherwise would compare with other marks: it waits outside."""
+    one, _ = await make(lambda: "a")
+    two, events = await make(lambda: "b")
+    await admitted(one, 1)
+    refused = await ask(two, 2)
+    assert isinstance(refused, Problem)
+    assert refused.code is Code.REGISTRY_UNAVAILABLE
+    assert (await two.membership.wrong() or "").startswith("another replica goes by rules")
+    await admitted(one, 1)
+    await one.stop()
+    await eventually(two, 2, Code.REGISTRY_UNAVAILABLE)
+    assert await two.membership.wrong() is None
+    assert [e for e in events if isinstance(e, RulesDiffer)] == [RulesDiffer("b")], "told once"
+
+
+async def test_rules_that_are_exchanged_are_agreed_to_anew(make: Make) -> None:
+    """Both are reloaded: each is outside until the other one's old membership has ended."""
+    rules = ["a"]
+    one, _ = await make(lambda: rules[0])
+    two, _ = await make(lambda: rules[0])
+    await admitted(one, 1)
+    await one.membership.follow_rules()
+    assert isinstance(await ask(one, 1), Admission), "the same rules: nothing happens"
+    rules[0] = "b"
+    await one.membership.follow_rules()
+    assert isinstance(await ask(one, 1), Problem)
+    await two.membership.follow_rules()
+    await eventually(one, 2, Code.REGISTRY_UNAVAILABLE, Code.NOT_DRAINED)
+    await eventually(two, 2, Code.REGISTRY_UNAVAILABLE, Code.NOT_DRAINED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -69,6 +70,7 @@ class EtcdRegistry:
         self._audit = f"/{prefix}/audit/"
         self._identity = f"/{prefix}/identity"
         self._vouched = f"/{prefix}/vouched"
+        self._rules = f"/{prefix}/rules"
         self._seen: OrderedDict[Scope, _Seen] = OrderedDict()
         self._inboxes: dict[Generation, Inbox] = {}
         self._joined: dict[Generation, str] = {}
@@ -83,6 +85,24 @@ class EtcdRegistry:
         self._joined[generation] = identity
         await self._txn(then=[client.put(self._member(generation), replica)])
         return generation
+
+    async def agree(self, generation: Generation, rules: str) -> bool:
+        """See `Registry.agree`: one key for all, changed only if it is what was looked at."""
+        looks = [client.get(self._rules), client.get_all(self._members)]
+        while True:
+            found, members = (await self._txn(then=looks)).found
+            alive = {self._generation(one) for one in members}
+            agreed: dict[str, str] = json.loads(found[0].value) if found else {}
+            agreed = {gen: theirs for gen, theirs in agreed.items() if gen in alive}
+            others = {theirs for gen, theirs in agreed.items() if gen != generation}
+            if generation not in alive or others - {rules}:
+                return False
+            seen = client.holds(self._rules, found[0].value) if found else None
+            same = seen or client.is_at(self._rules, 0)
+            new = client.written({**agreed, generation: rules})
+            compares = [*self._is_current(generation), same]
+            if (await self._txn(compares, [client.put(self._rules, new)])).succeeded:
+                return True
 
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
         """See `Registry.beat`: the counter is how often the key was written."""

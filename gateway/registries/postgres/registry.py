@@ -63,6 +63,10 @@ class PostgresRegistry:
         )
         return generation
 
+    async def agree(self, generation: Generation, rules: str) -> bool:
+        """See `Registry.agree`."""
+        return bool(await self._database.value("SELECT @.agree($1, $2)", generation, rules))
+
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
         """See `Registry.beat`."""
         beaten = await self._database.value(

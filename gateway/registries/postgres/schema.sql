@@ -28,7 +28,8 @@ CREATE TABLE IF NOT EXISTS @.members (
     generation text PRIMARY KEY,
     replica text NOT NULL,
     beat bigint NOT NULL DEFAULT 0,
-    incarnation text NOT NULL
+    incarnation text NOT NULL,
+    rules text
 );
 
 CREATE TABLE IF NOT EXISTS @.inbox (
@@ -189,6 +190,20 @@ BEGIN
     END IF;
     RETURN QUERY SELECT r.id, r.replica, r.generation, r.era, r.token FROM @.registrations r
         WHERE r.scope = asked_scope AND (r.era, r.token, false) < (mark_era, mark_token, mark_burnt);
+END $$;
+
+-- One at a time, so that two that join at once do not overlook each other.
+CREATE OR REPLACE FUNCTION @.agree(asker text, asked_rules text)
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM FROM @.meta WHERE name = 'schema' FOR UPDATE;
+    IF NOT @.is_current(asker) OR EXISTS (
+        SELECT FROM @.members m WHERE m.generation <> asker AND m.rules <> asked_rules
+    ) THEN
+        RETURN false;
+    END IF;
+    UPDATE @.members m SET rules = asked_rules WHERE m.generation = asker;
+    RETURN true;
 END $$;
 
 -- Ends a generation, where its beat is the one that was seen (NULL: whatever it is).

@@ -162,6 +162,21 @@ function steps.join(replica, generation)
   return {}
 end
 
+-- On one shard alone; an entry of a generation that is no member there counts for nothing.
+function steps.agree(generation, rules)
+  if not is_current(generation) then return {'ended'} end
+  local all = redis.call('HGETALL', KEYS[6])
+  for i = 1, #all, 2 do
+    if not member(all[i]) then
+      redis.call('HDEL', KEYS[6], all[i])
+    elseif all[i] ~= generation and all[i + 1] ~= rules then
+      return {'differs'}
+    end
+  end
+  redis.call('HSET', KEYS[6], generation, rules)
+  return {'agreed'}
+end
+
 function steps.beat(replica, generation, beat)
   local found = member(generation)
   if not found or found.replica ~= replica or found.joined ~= incarnation() then return {'ended'} end

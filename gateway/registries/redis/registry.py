@@ -56,6 +56,10 @@ class RedisRegistry:
         self._beats[generation] = 0
         return generation
 
+    async def agree(self, generation: Generation, rules: str) -> bool:
+        """See `Registry.agree`: on the first shard."""
+        return (await self._shards.step(0, "agree", generation, rules))[0] == b"agreed"
+
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
         """See `Registry.beat`: alive only if every shard says so (rule 13)."""
         beat = self._beats[generation] = self._beats.get(generation, 0) + 1

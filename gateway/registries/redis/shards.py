@@ -87,7 +87,7 @@ class Shards:
         return list(answer)
 
 
-_NAMES: Final = ("marks", "members", "vouched", "inbox:", "audit")
+_NAMES: Final = ("marks", "members", "vouched", "inbox:", "audit", "rules")
 
 
 class Fence:

@@ -77,6 +77,22 @@ class SqliteRegistry:
         self._bell.hang(generation)
         return await self._writer.run(step)
 
+    async def agree(self, generation: Generation, rules: str) -> bool:
+        """See `Registry.agree`."""
+
+        def step(db: sqlite3.Connection) -> bool:
+            if not records.is_member(db, generation):
+                return False
+            other = db.execute(
+                "SELECT 1 FROM agreed_rules WHERE generation <> ? AND rules <> ?",
+                (generation, rules),
+            ).fetchone()
+            if other is None:
+                db.execute("INSERT OR REPLACE INTO agreed_rules VALUES (?, ?)", (generation, rules))
+            return other is None
+
+        return await self._writer.run(step)
+
     async def beat(self, replica: ReplicaId, generation: Generation) -> bool:
         """See `Registry.beat`."""
 
@@ -257,6 +273,7 @@ def _end(db: sqlite3.Connection, generation: Generation) -> None:
     db.execute("DELETE FROM members WHERE generation = ?", (generation,))
     db.execute("DELETE FROM registrations WHERE generation = ?", (generation,))
     db.execute("DELETE FROM inbox WHERE generation = ?", (generation,))
+    db.execute("DELETE FROM agreed_rules WHERE generation = ?", (generation,))
 
 
 def _prepare(db: sqlite3.Connection) -> str:

@@ -29,6 +29,11 @@ CREATE TABLE IF NOT EXISTS members (
     beat       INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE IF NOT EXISTS agreed_rules (
+    generation TEXT PRIMARY KEY,
+    rules      TEXT NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS inbox (
     number     INTEGER PRIMARY KEY AUTOINCREMENT,
     generation TEXT NOT NULL,

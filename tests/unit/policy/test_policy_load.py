@@ -263,7 +263,7 @@ MISTAKES = {
     ),
     "mode": (
         GOOD + '[[rules]]\nmatch = "/files/{x}"\nmode = "enforced"\n',
-        'p.toml:6: rules[0].mode: expected "enforce" or "off", found "enforced" '
+        'p.toml:6: rules[0].mode: expected "enforce", "shadow" or "off", found "enforced" '
         "(did you mean enforce?)",
     ),
     "glob": (

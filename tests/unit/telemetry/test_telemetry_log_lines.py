@@ -27,6 +27,7 @@ from gateway.model.event import (
     Reloaded,
     ReloadFailed,
     RequestFinished,
+    RulesDiffer,
     ScopeReset,
     TokenRegressed,
 )
@@ -73,6 +74,7 @@ EVENTS: tuple[Event, ...] = (
     Lapsed("g"),
     Joined("i", 1.5),
     Evicted("r", "g"),
+    RulesDiffer("d"),
     Faulted("here", "why"),
     IssuerKeysFailed("i", "why"),
     Reloaded("tls"),
