@@ -1,8 +1,9 @@
 """What a registry is asked, and what a raise costs: `python -m bench.registries`.
 
-Four gateways share one registry in front of a directory. Counted at the registry's server itself, heart
-beats and looks at inboxes apart: commands per write in the steady state. Timed beside the registry's own
-round trip: the first write of a token when nobody else is registered, and a raise over three others.
+Four gateways share one registry in front of a directory. Counted at the registry's server itself,
+heart beats and looks at inboxes apart: steps per write in the steady state. Timed beside the
+registry's own round trip: the first write of a token when nobody else is registered, and a raise
+over three others.
 """
 
 from __future__ import annotations
@@ -46,6 +47,15 @@ root = "{root}"
 match = "/files/{{scope}}/{{rest*}}"
 scope = "{{scope}}"
 """
+_COLUMNS = (
+    "registry",
+    "steps a write",
+    "steps/s of 4 idle replicas",
+    "round trip, ms",
+    "plain write, ms",
+    "first write of a token, ms beyond a plain one",
+    "raise over 3 replicas, ms",
+)
 
 
 class Engine:
@@ -207,14 +217,13 @@ async def measure(kind: str, writes: int, rounds: int) -> None:
         trip, plain, alone, over = await raises(engine, gateways, rounds)
         print(
             f"| {kind} | {max(0.0, per_write):.4f} | {idle:.1f} | {trip:.2f} | {plain:.2f} |"
-            f" {alone - plain:.2f} ({(alone - plain) / trip:.1f} x) | {over:.2f} ({over / trip:.1f} x) |",
+            f" {alone - plain:.2f} ({(alone - plain) / trip:.1f} x) |"
+            f" {over:.2f} ({over / trip:.1f} x) |",
             flush=True,
         )
         if kind == "redis":
             whole, rest = await bytes_per_scope(engine.url, 100_000)
-            print(
-                f"\nredis: {whole:.0f} bytes per scope, {rest:.0f} beyond its name (100,000 scopes)\n"
-            )
+            print(f"\n{whole:.0f} bytes a scope in Redis, {rest:.0f} beyond its name\n")
 
 
 def main() -> None:
@@ -224,10 +233,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--only", default="redis,postgres,etcd")
     asked = parser.parse_args()
-    print(
-        "| registry | steps per write | steps/s of 4 idle replicas | round trip, ms | plain write, ms | first write of a token: more than a plain one, ms | raise over 3 replicas, ms |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(_COLUMNS)} |\n{'|---' * len(_COLUMNS)}|")
     for kind in asked.only.split(","):
         asyncio.run(measure(kind, asked.writes, asked.rounds))
 
