@@ -391,7 +391,7 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         engine = build_engine(policy, live, stores, registry, clock, observer)
         stack.push_async_callback(engine.retries.aclose)
         reloads.add("membership", engine.fences.membership.follow_rules)
-        readiness = Readiness(registry, stores, clock, engine.fences.membership.wrong)
+        readiness = Readiness(registry, stores, clock, membership=engine.fences.membership.wrong)
         stack.push_async_callback(readiness.aclose)
         audit = AuditLog(policy.data(policy.admin.audit_file)).open()
         admins = Admins(admin_keys(policy, os.environ), wall_s, audit)

@@ -23,6 +23,7 @@ from gateway.policy.document import PolicySet
 from gateway.settings import METRICS_DIR_VARIABLE, admin_key, environment
 from gateway.system_clock import SystemClock
 
+ACCEPT_RESCOPE: Final = "--accept-rescope"
 _SOON_S: Final = 2.0
 _START_S: Final = 30.0
 _PAUSES_S: Final = (0.0, 0.2, 1.0, 5.0)
@@ -51,6 +52,7 @@ class Supervisor:
         self._metrics_dir.mkdir(parents=True)
         self._arguments = tuple(arguments)
         self._count = count
+        self._begun: set[int] = set()
         self._clock = SystemClock()
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._stop = asyncio.Event()
@@ -98,7 +100,7 @@ class Supervisor:
         """Start a worker and wait for its end, or end it. Returns its exit code."""
         fds = [taken.fileno() for taken in self._sockets]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", "serve", *self._arguments),
+            *(sys.executable, "-m", "gateway", "serve", *self._arguments_of(index)),
             *("--worker", f"{index}:{','.join(map(str, fds))}"),
             pass_fds=fds,
             env={**environment(), METRICS_DIR_VARIABLE: str(self._metrics_dir.absolute())},
@@ -114,6 +116,12 @@ class Supervisor:
         del self._running[index]
         mark_process_dead(process.pid, str(self._metrics_dir))  # type: ignore[no-untyped-call]
         return await ended
+
+    def _arguments_of(self, index: int) -> tuple[str, ...]:
+        """A rescope was accepted for the start, not for whatever the file says later."""
+        again = index in self._begun
+        self._begun.add(index)
+        return tuple(a for a in self._arguments if not (again and a == ACCEPT_RESCOPE))
 
     async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
         with contextlib.suppress(ProcessLookupError):

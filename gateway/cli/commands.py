@@ -127,11 +127,11 @@ def _supervised(
     accept: bool,
 ) -> int:
     from gateway.edge.server import CannotListen
-    from gateway.supervisor import supervise
+    from gateway.supervisor import ACCEPT_RESCOPE, supervise
 
     arguments = [str(path) for path in policy or ()]
     arguments += [part for assignment in set_ or () for part in ("--set", assignment)]
-    arguments += ["--accept-rescope"] if accept else []
+    arguments += [ACCEPT_RESCOPE] if accept else []
     try:
         return supervise(checked, arguments, workers)
     except CannotListen as error:

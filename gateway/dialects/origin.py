@@ -115,9 +115,11 @@ class OriginDialect:
             return retry_key
         # What a DELETE of a collection removes lies below it (RFC 4918, section 9.6.1).
         exact = not (kind is Kind.DELETE and _is_collection(path))
+        # An origin may take an escaped slash for a slash: both have the name of the latter.
+        name = path.canonical.replace("%2F", "/")
         return Operation(
-            resource=Resource(self._store, path.canonical, exact),
-            route=f"{self._mount}/{path.canonical}",
+            resource=Resource(self._store, name, exact),
+            route=f"{self._mount}/{name}",
             kind=kind,
             method=request.method,
             action=self._action(request, kind, content),

@@ -243,7 +243,6 @@ class Fences:
         But one before a refusal by a mark that was only heard of: where nothing is registered,
         nobody tells of a reset.
         """
-        del holder
         view = self._views.get(scope)
         if view is not None and _is_above(view.mark, token) and not view.registrations:
             with suppress(RegistryUnavailable):
@@ -251,8 +250,13 @@ class Fences:
                 if row is not None and row.mark.rank > view.mark.rank:
                     self.apply(scope, Told(row.mark))
             view = self._views.get(scope)
-        if view is None or not _is_above(view.mark, token):
+        if view is None:
             return None
+        if not _is_above(view.mark, token):
+            bound = view.mark.holder if view.mark.token == token else None
+            if bound is None or holder is None or holder == bound:
+                return None
+            return refusal(Why.DUPLICATE, scope, token, view.mark, 1.0)
         why = Why.DUPLICATE if view.mark.token == token else Why.STALE
         return refusal(why, scope, token, view.mark, 1.0)
 
@@ -372,11 +376,11 @@ class Fences:
         try:
             with stage("claim"):
                 answer = await self.calls.claim(claim)
+                await self._remind(scope, answer)
         except Exception as error:
             self._fault("claim", error)
             self.apply(scope, ClaimFailed(effect.registration))
             return
-        await self._remind(scope, answer)
         if isinstance(answer, Claimed) and answer.raised_from is not None:
             store = self._claimant(effect.registration)
             self._observer.emit(Raised(store, scope, answer.raised_from, answer.mark))
@@ -439,7 +443,8 @@ class Fences:
         while True:
             try:
                 await self.calls.yield_(scope, self.membership.replica, generation, mark)
-            except RegistryUnavailable:
+            except Exception as error:
+                self._fault("yield", error)
                 await self._clock.sleep_s(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
             else:
@@ -456,7 +461,8 @@ class Fences:
         for registration in registrations:
             try:
                 await self.calls.forget(scope, registration)
-            except RegistryUnavailable:
+            except Exception as error:
+                self._fault("forget", error)
                 await self._clock.sleep_s(_POLL_S[1])
                 self._spawn(self._forget(scope, registrations))
                 return

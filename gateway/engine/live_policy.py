@@ -79,6 +79,7 @@ class LivePolicy:
             old = None
         if old is not None:
             await self._refuse_rescope(rescoped(old, self._derivation(self._policy)))
+        self._accept_rescope = False  # it was for this start, not for every reload behind it
         self._keep(self._policy)
 
     async def reload(self) -> str:

@@ -108,20 +108,27 @@ class Membership:
             self._spawn(self._beat())
 
     async def _end_left(self, member: Member) -> None:
-        end = self._calls.evict(member.replica, member.generation, member.beat)
         if self._settle_s <= 0:
-            await end
+            await self._calls.evict(member.replica, member.generation, member.beat)
         else:
-            self._spawn(self._end_later(end))
+            self._spawn(self._end_later(member))
 
-    async def _end_later(self, end: Coroutine[Any, Any, bool]) -> None:
-        try:
-            await self._clock.sleep_s(self._settle_s)
-        except asyncio.CancelledError:
-            end.close()
-            raise
-        await end
-        self._listener.moved()
+    async def _end_later(self, member: Member) -> None:
+        await self._clock.sleep_s(self._settle_s)
+        while True:
+            try:
+                await self._calls.evict(member.replica, member.generation, member.beat)
+            except Exception as error:
+                await self._again("evict", error)
+            else:
+                self._listener.moved()
+                return
+
+    async def _again(self, where: str, error: Exception) -> None:
+        """Pause before another try, and report what nobody foresaw."""
+        if not isinstance(error, RegistryUnavailable):
+            self._observer.emit(Faulted(where, repr(error)))
+        await self._clock.sleep_s(_RETRY_S)
 
     async def stop(self, *, quiet: bool) -> None:
         """Leave in good order when no write is on its way; else the others wait it out (rule 8)."""
@@ -146,7 +153,7 @@ class Membership:
     async def follow_rules(self) -> None:
         """The rules were exchanged: where they derive other scopes, join anew under them."""
         own = self._own
-        if own is not None and self._shared and self._agreed != self._rules():
+        if own is not None and self._shared and self._agreed != self._terms():
             self.lapse(own.generation)
 
     async def wrong(self) -> str | None:
@@ -155,8 +162,8 @@ class Membership:
             return None
         if self._differs:
             return (
-                "another replica goes by rules that derive other scopes: give all the same policy;"
-                " this one joins when the others have left"
+                "another replica derives other scopes, or has another member_ttl_ms or settle_ms:"
+                " give all the same policy; this one joins when the others have left"
             )
         return "not a member of the registry: joining anew"
 
@@ -166,8 +173,8 @@ class Membership:
                 if not await self._join():
                     await self._watch()  # if all others are gone, nobody else ends them
                     await self._clock.sleep_s(_DIFFERS_S)
-            except RegistryUnavailable:
-                await self._clock.sleep_s(_RETRY_S)
+            except Exception as error:
+                await self._again("join", error)
 
     async def _join(self) -> bool:
         """Join in one incarnation: when it changes meanwhile, the membership is of neither.
@@ -190,15 +197,19 @@ class Membership:
         return True
 
     async def _agree(self, generation: Generation) -> bool:
-        rules = self._rules()
-        if await self._calls.agree(generation, rules):
-            self._agreed, self._differs = rules, False
+        terms = self._terms()
+        if await self._calls.agree(generation, terms):
+            self._agreed, self._differs = terms, False
             return True
         await self._calls.leave(self.replica, generation)
         if not self._differs:
             self._differs = True
-            self._observer.emit(RulesDiffer(rules))
+            self._observer.emit(RulesDiffer(terms))
         return False
+
+    def _terms(self) -> str:
+        """What all members must have in common: scopes, and how long a silent one is waited for."""
+        return f"{self._rules()} {self._ttl_s:g} s {self._settle_s:g} s"
 
     def _meet(self, identity: str, *, vouched: bool) -> None:
         before = self._incarnation
@@ -217,8 +228,8 @@ class Membership:
         while self._incarnation is not None and self._incarnation.id == identity:
             try:
                 await self._calls.vouch(identity)
-            except RegistryUnavailable:
-                await self._clock.sleep_s(_RETRY_S)
+            except Exception as error:
+                await self._again("vouch", error)
             else:
                 return
 
@@ -278,11 +289,8 @@ class Membership:
                     heard = (generation, notice.number)
                     self._listener.told(notice.scope, notice.mark)
                 await self._calls.wait(self.replica, generation, self._ttl_s)
-            except RegistryUnavailable:
-                await self._clock.sleep_s(_RETRY_S)
             except Exception as error:
-                self._observer.emit(Faulted("inbox", repr(error)))
-                await self._clock.sleep_s(_RETRY_S)
+                await self._again("inbox", error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -266,8 +266,11 @@ class Pipeline:
 
     # --- unfenced ---------------------------------------------------------------------------------
     async def _write_unfenced(self, operation: Operation, body: Body, store: Store) -> Outcome:
-        """Pass a write on without a fence. All of these share one scope with one fixed mark."""
-        scope = Scope(f"{store.name}:~off")
+        """Pass a write on without a fence. All of these share one scope with one fixed mark.
+
+        No resource has it: a "%" in a canonical path stands before two hexadecimal digits.
+        """
+        scope = Scope(f"{store.name}:%off")
         try:
             if store.name not in self._open:
                 await store.carry(scope, _UNFENCED)

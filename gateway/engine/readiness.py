@@ -31,8 +31,9 @@ class Readiness:
         registry: Registry,
         stores: Mapping[str, Store],
         clock: Clock,
-        membership: Look | None = None,
         timeout_s: float = TIMEOUT_S,
+        *,
+        membership: Look | None = None,
     ) -> None:
         self.leaving = False
         looks = {"registry": _registry_look(registry)}

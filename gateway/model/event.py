@@ -216,9 +216,9 @@ class Evicted:
 
 @dataclass(frozen=True, slots=True)
 class RulesDiffer:
-    """This replica cannot join: another member goes by rules that derive other scopes."""
+    """This replica cannot join: another member derives other scopes, or waits for other times."""
 
-    digest: str
+    terms: str
 
 
 @dataclass(frozen=True, slots=True)

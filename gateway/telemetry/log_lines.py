@@ -186,9 +186,9 @@ LINES: Final[Mapping[str, LogLine]] = MappingProxyType(
         ),
         "rules_differ": LogLine(
             "error",
-            "This replica cannot join: another one goes by rules that derive other scopes.",
+            "This replica cannot join: another one derives other scopes, or has other times.",
             (
-                LogField("digest", "text", "The digest of this replica's rules."),
+                LogField("terms", "text", "Its digest of rules, member_ttl_ms and settle_ms."),
                 _HINT,
             ),
         ),

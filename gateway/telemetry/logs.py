@@ -117,9 +117,9 @@ class Log:
                     self._line("registry_met", incarnation=incarnation, grace_s=grace_s, hint=hint)
             case Evicted(replica, generation):
                 self._line("replica_evicted", replica=replica, generation=generation)
-            case RulesDiffer(digest):
+            case RulesDiffer(terms):
                 hint = "give all replicas the same policy; this one joins when the others have left"
-                self._line("rules_differ", digest=digest, hint=hint)
+                self._line("rules_differ", terms=terms, hint=hint)
             case Faulted(where, error):
                 self._line("fault", where=redacted(where), error=redacted(error))
             case IssuerKeysFailed(issuer, error):

@@ -223,12 +223,13 @@ async def test_other_rules_admit_nothing_until_the_others_have_left(make: Make) 
     refused = await ask(two, 2)
     assert isinstance(refused, Problem)
     assert refused.code is Code.REGISTRY_UNAVAILABLE
-    assert (await two.membership.wrong() or "").startswith("another replica goes by rules")
+    assert (await two.membership.wrong() or "").startswith("another replica derives")
     await admitted(one, 1)
     await one.stop()
     await eventually(two, 2, Code.REGISTRY_UNAVAILABLE)
     assert await two.membership.wrong() is None
-    assert [e for e in events if isinstance(e, RulesDiffer)] == [RulesDiffer("b")], "told once"
+    told = [e for e in events if isinstance(e, RulesDiffer)]
+    assert told == [RulesDiffer(f"b {TTL_S:g} s 0 s")], "once"
 
 
 async def test_rules_that_are_exchanged_are_agreed_to_anew(make: Make) -> None:
@@ -245,3 +246,15 @@ async def test_rules_that_are_exchanged_are_agreed_to_anew(make: Make) -> None:
     await two.membership.follow_rules()
     await eventually(one, 2, Code.REGISTRY_UNAVAILABLE, Code.NOT_DRAINED)
     await eventually(two, 2, Code.REGISTRY_UNAVAILABLE, Code.NOT_DRAINED)
+
+
+async def test_other_times_are_other_terms(make: Make, registry: SharedRegistry) -> None:
+    """One with a shorter time-to-live would end members that are alive: it waits outside."""
+    one, _ = await make()
+    other = Fences(
+        registry, SystemClock(), Events(), Timing(member_ttl_s=TTL_S / 2), lambda _: (), str
+    )
+    await other.start(0)
+    await admitted(one, 1)
+    assert isinstance(await ask(other, 2), Problem)
+    await other.stop()

@@ -106,6 +106,10 @@ def test_a_restart_does_not_rescope_in_silence_either(gateway_process: Start) ->
         document.replace("[registry]", data + "[registry]"), arguments=("--accept-rescope",)
     )
     assert put(accepted, "c", 4) == 201, "nobody has raised the mark of the new scope"
+    change(accepted, 'scope = "other"', 'scope = "third"')
+    failed = told(accepted, "reload_failed")["error"]
+    assert "--accept-rescope" in failed, "it was accepted for the start alone"
+    assert put(accepted, "d", 3) == 412
 
 
 def test_every_worker_takes_the_change(gateway_process: Start) -> None:

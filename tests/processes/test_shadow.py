@@ -57,3 +57,12 @@ def test_the_same_rule_enforced_refuses_what_was_told(gateway_process: Start) ->
     gateway = gateway_process(enforced, env={"FENCEGATE_WORKER_SECRET": "long-enough"})
     got = [put(gateway, token, "x").status_code for token in (5, 4, None)]
     assert got == [201, 412, 428]
+
+
+def test_no_resource_shares_the_scope_of_unfenced_writes(gateway: GatewayProcess) -> None:
+    """A file whose name looks like it is a scope of its own: its mark shuts nobody else out."""
+    for name in ("~off", "%25off"):
+        url = f"{gateway.store_url('files')}/{name}"
+        assert httpx.put(url, headers={"X-Fence-Token": "9"}, content=b"x").is_success
+    assert put(gateway, 1, "one").is_success
+    assert put(gateway, None, "none").is_success

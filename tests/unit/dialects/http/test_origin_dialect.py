@@ -74,8 +74,8 @@ async def test_a_write_in_full() -> None:
     found = await operation(
         "PUT", "/couch/db/a%2Fb", *fields, query=b"rev=1-a", body=Pieces(b"12345")
     )
-    assert found.resource == Resource("couch", "db/a%2Fb")
-    assert found.route == "/couch/db/a%2Fb"
+    assert found.resource == Resource("couch", "db/a/b")
+    assert found.route == "/couch/db/a/b"
     assert (found.kind, found.token, found.holder) == (Kind.WRITE, 7, "h-1")
     assert found.conditions == Conditions(if_match=('"1-a"',))
     assert found.retry_key == "k"
@@ -182,3 +182,13 @@ async def test_conditions_that_nobody_checks_are_refused() -> None:
     assert await refusal("PUT", "/couch/a", (b"if-match", b"x")) is Code.REQUEST_MALFORMED
     twice = ((b"idempotency-key", b"a"), (b"idempotency-key", b"b"))
     assert await refusal("PUT", "/couch/a", *twice) is Code.REQUEST_MALFORMED
+
+
+async def test_an_escaped_slash_is_no_other_resource() -> None:
+    """An origin that decodes it has one thing under both spellings: one scope, exact bytes."""
+    plain = await operation("PUT", "/couch/a/b")
+    escaped = await operation("PUT", "/couch/a%2Fb")
+    lower = await operation("PUT", "/couch/a%2fb")
+    assert plain.resource == escaped.resource == lower.resource
+    assert plain.route == escaped.route == lower.route
+    assert (await action("PUT", "/couch/a%2Fb")).path == b"/a%2Fb"
