@@ -19,19 +19,24 @@ FROM python:${PYTHON_VERSION}-slim
 LABEL org.opencontainers.image.title="fencegate" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin fencegate \
-    && install -d -o fencegate -g fencegate /data /etc/fencegate
+    && install -d -o fencegate -g fencegate /data /var/lib/fencegate /etc/fencegate
 COPY --from=build /opt/fencegate /opt/fencegate
 COPY policies /etc/fencegate/policies
 ENV PATH=/opt/fencegate/bin:$PATH \
     PYTHONUNBUFFERED=1
 USER fencegate
-# Relative paths of a policy (its data_dir first of all) start here: marks live on the volume.
+# Relative paths of a policy (its data_dir first of all) start here: marks live on a volume, this one or,
+# with production.toml, /var/lib/fencegate.
 WORKDIR /data
-VOLUME ["/data"]
-# 8080: control API, metrics, http and rows stores. 9000: the s3 listener of the shipped policies.
-EXPOSE 8080 9000
-HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+VOLUME ["/data", "/var/lib/fencegate"]
+# 8080: control API, metrics, http and rows stores. 9000: the s3 listener of the shipped policies. 8443: the
+# TLS listener of production.toml. A policy that listens elsewhere brings its own --health-cmd.
+EXPOSE 8080 9000 8443
+# Healthy when one of the shipped listeners answers. The certificate is not verified: it is the loopback,
+# and the certificate has the name that workers use.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
+    CMD python -c "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthz', timeout=1)" \
+    || python -c "import ssl, urllib.request as r; r.urlopen('https://127.0.0.1:8443/healthz', timeout=1, context=ssl._create_unverified_context())"
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["fencegate", "serve"]
 CMD ["/etc/fencegate/policies/container.toml"]

@@ -115,10 +115,15 @@ def commands_of(group: Any, context: Any, prefix: str) -> Iterator[str]:
             continue
         yield f"## {prefix} {name}\n"
         yield inspect.cleandoc(command.help or "") + "\n"
-        if parameters := [p for p in command.params if p.name != "help"]:
+        if parameters := [p for p in command.params if is_shown(p)]:
             yield "| parameter | meaning |\n|---|---|"
             yield from map(parameter_row, parameters)
             yield ""
+
+
+def is_shown(parameter: Any) -> bool:
+    """True of a parameter that is meant for a person."""
+    return parameter.name != "help" and not getattr(parameter, "hidden", False)
 
 
 def parameter_row(parameter: Any) -> str:

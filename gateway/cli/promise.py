@@ -1,13 +1,13 @@
-"""What is promised for a scope, and what is not (design, "What is promised").
+"""What is promised for a scope, and what is not (wire contract, "What is promised").
 
-A scope over several stores has the promise of its weakest one.
+A scope over several stores has the promise of its weakest one, and the gaps of all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from gateway.policy.document import (
     FilesSettings,
@@ -42,8 +42,11 @@ def promise(stores: Sequence[StoreSettings], registry: RegistrySettings) -> Prom
     if len(stores) > 1:
         names = ", ".join(store.name for store in stores)
         text += f" (the scope spans {names}; this is the promise of the weakest, {weakest.name})"
-    gaps = ["writers that bypass the gateway", *_gaps(weakest), *_registry_gaps(registry), _RESET]
-    return Promise(text, tuple(gaps))
+    gaps = ["writers that bypass the gateway"]
+    for store in stores:
+        gaps += _gaps(store)
+    gaps += [*_registry_gaps(registry), _RESET]
+    return Promise(text, tuple(dict.fromkeys(gaps)))
 
 
 def _strength(store: StoreSettings) -> int:
@@ -99,21 +102,27 @@ def _gaps(store: StoreSettings) -> list[str]:
         case S3Settings() | HttpSettings():
             gaps = [
                 f"effects later than {_settle(store)} after the last byte of a write",
-                "a gateway process that is frozen between its last check and its send for longer "
-                "than member_ttl_ms + settle_ms",
+                "a gateway process that is frozen between its last check and its last byte for "
+                f"longer than {_settle(store)}",
             ]
-            if isinstance(store, HttpSettings):
-                gaps += _origin_gaps(store)
-            elif store.conditions == "etag":
-                gaps.append("ETags that repeat: an S3 ETag is a hash of the content")
-            return gaps
+            own = _origin_gaps(store) if isinstance(store, HttpSettings) else _server_gaps(store)
+            return gaps + own
+
+
+def _server_gaps(store: S3Settings) -> list[str]:
+    gaps = []
+    if store.conditions == "etag":
+        gaps.append("ETags that repeat: an S3 ETag is a hash of the content")
+    if store.probe_bucket is None:
+        gaps.append("a server that keeps half a body; set probe_bucket to have it found out")
+    return gaps
 
 
 def _origin_gaps(store: HttpSettings) -> list[str]:
     gaps = [
         "what the origin changes at other paths than the one asked for; give paths that change "
         "together one scope",
-        "an origin that acts on a body before it is complete",
+        "an origin that keeps half a body: one that acts on it before it is complete",
         "work that the origin does after its answer (202 is reported as unknown)",
     ]
     if store.conditions == "etag" and store.probe_path is None:
@@ -122,11 +131,24 @@ def _origin_gaps(store: HttpSettings) -> list[str]:
 
 
 def _registry_gaps(registry: RegistrySettings) -> list[str]:
-    if registry.type == "memory":
-        return ["a restart: the memory registry forgets its marks"]
-    if registry.type == "redis":
-        return [
-            "a Redis that loses acknowledged writes, in a crash (appendfsync always keeps them) or "
-            "in a fail-over (registry.replicas), or that runs with two primaries at once"
-        ]
-    return ["a registry restored from a backup; restore it with the data, then seal every scope"]
+    restored = "a registry restored from a backup; restore it with the data, then seal every scope"
+    match registry.type:
+        case "memory":
+            return ["a restart: the memory registry forgets its marks"]
+        case "sqlite":
+            return [restored]
+        case "redis":
+            lossy = (
+                "a Redis that loses acknowledged writes, in a crash (appendfsync always keeps "
+                "them) or in a fail-over (registry.replicas), or that runs with two primaries"
+            )
+        case "postgres":
+            lossy = (
+                "a registry without durability: fsync = off, or a fail-over to a standby that "
+                "lacks commits"
+            )
+        case "etcd":
+            lossy = "a registry without durability: etcd with --unsafe-no-fsync"
+        case _:
+            assert_never(registry.type)
+    return [lossy, restored]

@@ -1,4 +1,4 @@
-"""The http dialect in front of an origin: requests that go on as they came (architecture, "Flow").
+"""The http dialect in front of an origin: requests pass as they came (ARCHITECTURE.md, "Flow").
 
 Unlike with the objects of a files store, the origin gives the methods their meaning; the gateway
 knows only which of them can change something (decisions, "What is a mutation"). A method that is

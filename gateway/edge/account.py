@@ -1,4 +1,4 @@
-"""The account of one request: what the events at its end tell (architecture, habit 6)."""
+"""The account of one request: what the events at its end tell (CONTRIBUTING.md, habit 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data plane: guard, parse, handle, render, send (architecture, "Flow"). Raw ASGI.
+"""The data plane: guard, parse, handle, render, send (ARCHITECTURE.md, "Flow"). Raw ASGI.
 
 Every request ends in one answer and one `RequestFinished`, whatever fails on the way: what fails
 before the operation is understood is refused, a mutation that fails behind that is unknown.

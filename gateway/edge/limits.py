@@ -15,7 +15,7 @@ class EdgeLimits:
     """Sizes in bytes, times in seconds.
 
     `linger_*` bound how much, and for how long, is read and dropped behind an early answer, so
-    that the client finds it (wire contract, "closes the connection gently"). Measured: with 1 MiB
+    that the client finds it (wire contract, "Answers of the gateway itself"). Measured: with 1 MiB
     a client that sends 3 MB before it reads lost one answer in twenty, with 6 MB all of them; with
     16 MiB none up to 10 MB.
     """

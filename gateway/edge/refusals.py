@@ -1,4 +1,4 @@
-"""What the connection itself refuses, as problems (wire contract: "framing, target, limits")."""
+"""What the connection refuses, as problems (wire contract, "Answers of the gateway itself")."""
 
 from __future__ import annotations
 

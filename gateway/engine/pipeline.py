@@ -1,4 +1,4 @@
-"""The road of a request: decide, look, admit, write, settle (architecture, "Flow").
+"""The road of a request: decide, look, admit, write, settle (ARCHITECTURE.md, "Flow").
 
 The order is the protocol's: the version is read *before* the claim (rule 12), the mark is durable
 before any byte goes upstream (rule 10), and the store asks the gate at the last moment (rule 5).

@@ -89,7 +89,7 @@ def _two_hands(mark: Mark, claim: Claim) -> bool:
 
 
 def _is_implausible(mark: Mark, claim: Claim) -> bool:
-    """A raise by more than the rule allows (design, "Compare rule"); an era's first is exempt.
+    """A raise above what the rule allows (wire contract, "Compare rule"); an era's first is exempt.
 
     Judged here and not at the replica: its cached mark may lie far below the registry's, and what
     was once learnt could not be unlearnt.

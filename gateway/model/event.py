@@ -1,4 +1,4 @@
-"""What happened, as values: logs, metrics and tests subscribe to these (architecture, habit 6)."""
+"""What happened, as values: logs, metrics and tests subscribe (CONTRIBUTING.md, habit 9)."""
 
 from __future__ import annotations
 

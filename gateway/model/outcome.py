@@ -1,4 +1,4 @@
-"""How an operation ended, for whoever renders, counts or logs it (wire contract, "Three answers").
+"""How an operation ended, for all who tell it (wire contract, "Three answers, never two").
 
 Every consumer matches all members; a new one does not type-check until each of them handles it.
 """

@@ -2,10 +2,10 @@
 
 Theory. First match wins, rule by rule, over `Operation.route` in normal form. Without a rule the
 resource is its own scope, `{store}:{resource}`; rule scopes contain no ":" and so never meet those.
-An operation has exactly one scope (design, "Compare rule"). In a rows store an operation may not
-know which rows it touches (`Resource.exact` is False). It then has a scope only if the first rule
-that any row of its table could match covers all of them in one scope; else it is refused, because
-one token cannot be compared in several scopes.
+An operation has exactly one scope (wire contract, "Compare rule"). In a rows store an operation may
+not know which rows it touches (`Resource.exact` is False). It then has a scope only if the first
+rule that any row of its table could match covers all of them in one scope; else it is refused,
+because one token cannot be compared in several scopes.
 """
 
 from __future__ import annotations

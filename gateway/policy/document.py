@@ -1,7 +1,7 @@
 """The policy document: every setting a policy file can hold, as frozen values.
 
-Defaults are those of the design's decisions ("Defaults"); each field's description is what the
-settings reference prints, and what an error tells an operator to put there.
+Defaults fit together (decisions, "Defaults"); each field's description is what the settings
+reference prints, and what an error tells an operator to put there.
 """
 
 from __future__ import annotations

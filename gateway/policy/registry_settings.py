@@ -23,8 +23,8 @@ class RegistrySettings:
         Literal["sqlite", "memory", "redis", "postgres", "etcd"],
         Field(
             description='"sqlite" keeps marks in a file; "redis" shares them between replicas on '
-            'Redis 7 or Valkey, "postgres" in a schema of a PostgreSQL database; "memory" forgets '
-            "them at a restart (tests)."
+            'Redis 7 or Valkey, "postgres" in a schema of a PostgreSQL database, "etcd" in an '
+            'etcd 3 cluster; "memory" forgets them at a restart (tests).'
         ),
     ] = "sqlite"
     path: Annotated[Path, Field(description="sqlite: the file, from data_dir.")] = Path(

@@ -1,4 +1,4 @@
-"""The port of a dialect: one wire language, both ends (architecture, "Flow")."""
+"""The port of a dialect: one wire language, both ends (ARCHITECTURE.md, "Flow")."""
 
 from __future__ import annotations
 

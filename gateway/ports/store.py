@@ -1,4 +1,4 @@
-"""The port of a store: where writes land (architecture, "Flow").
+"""The port of a store: where writes land (ARCHITECTURE.md, "Flow").
 
 A store never decides whether a token may write. It calls `WriteFence.gate` at the last moment and
 obeys, and it checks what only it can check: the version, the stamp, the fence row, the file lock.

@@ -1,4 +1,4 @@
-"""One observer made of several (architecture, habit 6)."""
+"""One observer made of several (CONTRIBUTING.md, habit 9)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 It keeps objects in memory, honours If-Match and If-None-Match at the moment of the effect, and
 knows no signatures. `effects` is the journal in the order in which writes took effect, each with
 the token and write id of its stamp. Faults are knobs on `faults`, so that a test states the one
-thing that goes wrong (habit 12).
+thing that goes wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rows contract: every law that a rows store must keep, for any engine.
 
 A test opens its engine as a `RowsHarness` on an empty database with the kit's tables, and runs
-each law of `ROWS_LAWS` on a harness of its own. No law is waived (architecture, habit 4).
+each law of `ROWS_LAWS` on a harness of its own. No law is waived (CONTRIBUTING.md, habit 10).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Laws of an object store: what was put is what is read, exactly, until something else is put.
 
-Each law opens a store of its own and raises `AssertionError` (architecture, habit 4).
+Each law opens a store of its own and raises `AssertionError` (CONTRIBUTING.md, habit 10).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The store under test, as the object-store contract drives it (architecture, habit 4).
+"""The store under test, as the object-store contract drives it (CONTRIBUTING.md, habit 10).
 
 Knows no test runner. Laws raise `AssertionError` with a text that tells what was seen.
 """

@@ -1,6 +1,7 @@
 """The Dockerfile, read without an engine: its sources exist, its image is what we promise."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,8 @@ def unmet_promises(text: str) -> list[str]:
         "a user that is not root": final.get("USER", "root") not in {"root", "0"},
         "a health check of /healthz": "/healthz" in final.get("HEALTHCHECK", ""),
         "data on a volume": "/data" in final.get("VOLUME", ""),
-        "both ports": final.get("EXPOSE", "").split() == ["8080", "9000"],
+        "the ports of the shipped policies": {"8080", "8443", "9000"}
+        == set(final.get("EXPOSE", "").split()),
         "it serves": final.get("ENTRYPOINT") == '["fencegate", "serve"]',
         "no secret is baked in": not re.search(r"(KEY|SECRET|PASSWORD)\w*=", text),
     }
@@ -79,7 +81,8 @@ def test_the_image_is_what_we_promise(dockerfile: str) -> None:
         ("USER fencegate\n", "", "a user that is not root"),
         ("--require-hashes", "", "each install is hash-locked or offline"),
         ("/healthz", "/", "a health check of /healthz"),
-        ('VOLUME ["/data"]', "", "data on a volume"),
+        ("EXPOSE 8080 9000 8443", "EXPOSE 8080", "the ports of the shipped policies"),
+        ('VOLUME ["/data", "/var/lib/fencegate"]', "", "data on a volume"),
         ('ENTRYPOINT ["fencegate", "serve"]', "", "it serves"),
         ("USER fencegate", "ENV DEMO_SECRET=x\nUSER fencegate", "no secret is baked in"),
     ],
@@ -107,6 +110,17 @@ def test_its_default_policy_is_shipped(dockerfile: str) -> None:
     name = re.fullmatch(r'\["/etc/fencegate/policies/(\w+\.toml)"\]', command)
     assert name is not None
     assert (ROOT / "policies" / name[1]).exists()
+
+
+@pytest.mark.parametrize("name", ["container", "production"])
+def test_a_shipped_policy_is_healthy_and_keeps_its_marks(dockerfile: str, name: str) -> None:
+    """Where it listens the image looks after its health, and where its marks are is a volume."""
+    policy = tomllib.loads((ROOT / "policies" / f"{name}.toml").read_text())
+    final = dict(stages(instructions(dockerfile))[-1])
+    scheme = "https" if "tls" in policy else "http"
+    port = policy["server"]["listen"].rpartition(":")[2]
+    assert f"{scheme}://127.0.0.1:{port}/healthz" in final["HEALTHCHECK"]
+    assert f'"{policy["server"]["data_dir"]}"' in final["VOLUME"]
 
 
 def test_the_final_stage_runs_a_supported_python(dockerfile: str) -> None:

@@ -1,8 +1,8 @@
 """The allow-list: which requests are operations of this dialect, by method, query and fields.
 
-Decisions: deny by default. A query key or a field that is not listed could turn a read into a
-write (`?tagging`, `x-amz-copy-source`), so it is refused by name. Source: S3 API reference, the
-pages of the operations below.
+Decisions, "What is a mutation": denied by default. A query key or a field that is not listed could
+turn a read into a write (`?tagging`, `x-amz-copy-source`), so it is refused by name. Source: S3 API
+reference, the pages of the operations below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the disk can answer, turned into problems by table (architecture, habit 7)."""
+"""What the disk can answer, turned into problems by table (CONTRIBUTING.md, habit 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `http` store: an HTTP origin as the place where writes land (architecture, "Flow")."""
+"""The `http` store: an HTTP origin as the place where writes land (ARCHITECTURE.md, "Flow")."""
 
 from __future__ import annotations
 

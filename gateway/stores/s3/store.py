@@ -1,4 +1,4 @@
-"""The `s3` store: an S3 server as the place where writes land (architecture, "Flow").
+"""The `s3` store: an S3 server as the place where writes land (ARCHITECTURE.md, "Flow").
 
 It implements the port: what is under a key (`look`), fenced writes with conditions, hold-back and
 gate (`write`), reads, and the start-up probe. The rules are in gateway.machines.condition.

@@ -136,6 +136,47 @@ def test_a_scope_over_several_stores_has_the_weakest_promise(policy: PolicySet) 
     assert "the weakest, lake" in found["promise"]
 
 
+def test_a_scope_over_several_stores_has_the_gaps_of_each(policy: PolicySet) -> None:
+    """The weakest store's promise hides none of what another does not cover; none comes twice."""
+    kinds = [policy.stores[name] for name in ("files", "db", "lake")]
+    together = promise(kinds, policy.registry).not_covered
+    for store in kinds:
+        assert set(promise([store], policy.registry).not_covered) <= set(together)
+    assert len(set(together)) == len(together)
+    assert not set(together) <= set(promise([kinds[2]], policy.registry).not_covered)
+
+
+def test_a_frozen_gateway_is_bounded_by_the_settle_time(policy: PolicySet) -> None:
+    """It may freeze as its membership ends, so the time to live is no part of the bound."""
+    gaps = promise([policy.stores["lake"]], policy.registry).not_covered
+    frozen = [gap for gap in gaps if "frozen" in gap]
+    assert [gap.endswith("longer than settle_ms = 7000") for gap in frozen] == [True]
+
+
+def test_half_a_body_is_told_until_it_was_probed(policy: PolicySet) -> None:
+    """Only with a bucket to try it out does the start learn that a server keeps half a body."""
+    probed = loads(POLICY.replace("settle_ms = 7000", 'settle_ms = 7000\nprobe_bucket = "b-b"'))
+    for checked, told_of_it in ((policy, True), (probed, False)):
+        gaps = promise([checked.stores["lake"]], checked.registry).not_covered
+        assert any("half a body" in gap for gap in gaps) is told_of_it
+
+
+@pytest.mark.parametrize(
+    "registry, text",
+    [
+        ('type = "redis"\nurl = "redis://h"', "loses acknowledged writes"),
+        ('type = "postgres"\nurl = "postgresql://h/d"', "without durability: fsync = off"),
+        ('type = "etcd"\nurl = "http://h:2379"', "without durability: etcd"),
+    ],
+)
+def test_a_registry_without_durability_is_told(registry: str, text: str) -> None:
+    """Each shared registry can be configured to lose marks, and can be restored from a backup."""
+    policy = loads(f"{POLICY}[registry]\n{registry}\n")
+    gaps = "\n".join(promise([policy.stores["files"]], policy.registry).not_covered)
+    assert text in gaps
+    assert "restored from a backup" in gaps
+
+
 def test_a_store_without_conditions_is_weaker_than_one_with(policy: PolicySet) -> None:
     """Objects rewritten since are not claimed to be safe there."""
     weak = loads(POLICY.replace("settle_ms = 7000", 'settle_ms = 7000\nconditions = "none"'))
