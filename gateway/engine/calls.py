@@ -41,17 +41,19 @@ class RegistryCalls:
 
     async def _call(self, op: str, work: Coroutine[Any, Any, T]) -> T:
         began_s = self._clock.boottime_s()
-        ok = False
+        ok, why = False, "it was given up"
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await work
-            ok = True
+            ok, why = True, ""
         except TimeoutError as late:
-            raise RegistryUnavailable(
-                f"the registry did not answer {op} within {self._timeout_s:g} s"
-            ) from late
+            why = f"the registry did not answer {op} within {self._timeout_s:g} s"
+            raise RegistryUnavailable(why) from late
+        except Exception as error:
+            why = str(error) or type(error).__name__
+            raise
         finally:
-            self._observer.emit(RegistryCalled(op, self._clock.boottime_s() - began_s, ok))
+            self._observer.emit(RegistryCalled(op, self._clock.boottime_s() - began_s, ok, why))
         return answer
 
     async def join(self, replica: ReplicaId) -> Generation:

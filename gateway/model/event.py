@@ -169,11 +169,12 @@ class AnsweredAfterLapse:
 
 @dataclass(frozen=True, slots=True)
 class RegistryCalled:
-    """One registry operation ended. `ok` False: it failed or timed out."""
+    """One registry operation ended. `ok` False: it failed or timed out, and `error` says why."""
 
     op: str
     seconds: float
     ok: bool
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from gateway.policy.complaint import (
 from gateway.policy.lines import Path, key_lines
 
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
-_VARIABLE: Final = re.compile(r"\$\$|\$\{([^}]*)\}")
+_VARIABLE: Final = re.compile(r"\$\$|\$\{([^}]*)\}|\$\{")
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_BYTES: Final = 1_048_576
 
@@ -180,9 +180,12 @@ def _interpolated(
 def _variable(
     found: re.Match[str], path: Path, environ: Mapping[str, str], complaints: Complaints
 ) -> str:
+    if found[0] == "$$":
+        return "$"
     name = found[1]
     if name is None:
-        return "$"
+        complaints.add(path, '"${" is never closed: write ${NAME}; a "$" itself is "$$"')
+        return "invalid"
     if not _VARIABLE_NAME.fullmatch(name):
         complaints.add(path, f'"${{{name}}}" is no environment variable; a "$" itself is "$$"')
         return "invalid"

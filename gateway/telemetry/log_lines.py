@@ -214,7 +214,11 @@ LINES: Final[Mapping[str, LogLine]] = MappingProxyType(
         "registry_failed": LogLine(
             "error",
             "An operation of the registry began to fail; told once an outage.",
-            (_OP, LogField("seconds", "number", "How long the first failure took, in seconds.")),
+            (
+                _OP,
+                LogField("seconds", "number", "How long the first failure took, in seconds."),
+                _ERROR,
+            ),
         ),
         "registry_back": LogLine("warning", "An operation of the registry works again.", (_OP,)),
         "log_lines_dropped": LogLine(

@@ -131,8 +131,8 @@ class Log:
             case ReloadFailed(part, error):
                 hint = "nothing changed; mend it and send SIGHUP again"
                 self._line("reload_failed", part=part, error=redacted(error), hint=hint)
-            case RegistryCalled(op, seconds, ok):
-                self._registry_called(op, seconds, ok)
+            case RegistryCalled():
+                self._registry_called(event)
             case Rejected() | Retried() | TicketsOpen() | UpstreamCalled() | LoopLagged():
                 pass
             case IssuerKeysRead() | TokenMissing() | ShadowRejected():
@@ -166,14 +166,16 @@ class Log:
             case _:
                 assert_never(event)
 
-    def _registry_called(self, op: str, seconds: float, ok: bool) -> None:
+    def _registry_called(self, event: RegistryCalled) -> None:
         """Tell when an operation begins to fail and when it works again, not every failure."""
-        if ok and op in self._failing_ops:
+        op = event.op
+        if event.ok and op in self._failing_ops:
             self._failing_ops.discard(op)
             self._line("registry_back", op=op)
-        elif not ok and op not in self._failing_ops:
+        elif not event.ok and op not in self._failing_ops:
             self._failing_ops.add(op)
-            self._line("registry_failed", op=op, seconds=round(seconds, 3))
+            seconds, error = round(event.seconds, 3), redacted(event.error)
+            self._line("registry_failed", op=op, seconds=seconds, error=error)
 
 
 def _request_fields(event: RequestFinished) -> dict[str, object]:

@@ -254,7 +254,7 @@ class Metrics:
                 self._upstream_seconds.at(store).observe(seconds)
             case TicketsOpen(store, change):
                 self._tickets.labels(store).inc(change)
-            case RegistryCalled(op, seconds, ok):
+            case RegistryCalled(op, seconds, ok, _):
                 self._registry_ops.at(op).inc()
                 self._registry_seconds.at(op).observe(seconds)
                 failures = self._registry_failures.at(op)  # there from the first call on, at zero

@@ -212,6 +212,14 @@ MISTAKES = {
         LAKE.replace('"id"', '"${A-B}"'),
         'p.toml:7: stores.lake.access_key_id: "${A-B}" is no environment variable',
     ),
+    "variable never closed": (
+        LAKE.replace('"id"', '"${HOME"'),
+        'p.toml:7: stores.lake.access_key_id: "${" is never closed: write ${NAME}',
+    ),
+    "variable never closed, behind a dollar": (
+        LAKE.replace('"id"', '"$$${HOME"'),
+        'p.toml:7: stores.lake.access_key_id: "${" is never closed: write ${NAME}',
+    ),
     "renewal time": (
         "[limits]\nregistry_timeout_ms = 2_000\n" + GOOD,
         "p.toml:2: limits.registry_timeout_ms: is 2000, expected at most member_ttl_ms / 2 = 1500",

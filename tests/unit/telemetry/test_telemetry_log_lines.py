@@ -80,7 +80,7 @@ EVENTS: tuple[Event, ...] = (
     Reloaded("tls"),
     Reloaded("policy", "rules[0] went"),
     ReloadFailed("tls", "why"),
-    RegistryCalled("claim", 1.5, ok=False),
+    RegistryCalled("claim", 1.5, ok=False, error="why"),
     RegistryCalled("claim", 0.5, ok=True),
 )
 PYTHON_TYPES = {

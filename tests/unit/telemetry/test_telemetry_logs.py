@@ -145,6 +145,14 @@ def test_a_failing_registry_is_told_when_it_begins_and_when_it_ends() -> None:
     assert [r["event"] for r in found] == ["registry_failed", "registry_back", "registry_failed"]
 
 
+def test_a_failing_registry_says_why_without_a_password() -> None:
+    """The line of an outage has its cause, and no password that an address in it carries."""
+    why = "database or disk is full; postgres://u:hunter2@h/db"
+    (found,) = records(RegistryCalled("claim", 1.5, ok=False, error=why))
+    assert "disk is full" in found["error"]
+    assert "hunter2" not in found["error"]
+
+
 @pytest.fixture
 def stalled_pipe() -> Iterator[tuple[Any, int]]:
     """A pipe whose reader does not read: its writer blocks once it is full."""
