@@ -10,7 +10,7 @@ RUN := PYTHON='$(PYTHON)' sh scripts/environment.sh run
 DEV := PYTHON='$(PYTHON)' sh scripts/environment.sh dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo env test test-slow test-extra chaos fuzz extra-packages check fmt openapi openapi-check docs docs-check lock upgrade clean
+.PHONY: help run demo env test test-slow test-extra chaos bench fuzz extra-packages check fmt openapi openapi-check docs docs-check lock upgrade clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -41,6 +41,10 @@ chaos: env ## every fault x store x registry, judged from outside; writes docs/r
 fuzz: ## look for inputs that break a parser's law (LAWS='head token' SECONDS=600; x86-64)
 	@PYTHON='$(PYTHON)' sh scripts/environment.sh fuzz
 	.venv-fuzz/bin/python -m tests.fuzz.explore --seconds $(SECONDS) $(LAWS)
+
+bench: env ## what registries are asked and what raises cost; what slow clients cost the others
+	$(BIN)/python -m bench.registries
+	$(BIN)/python -m bench.slow_clients
 
 extra-packages:
 	@sh scripts/extra-packages.sh

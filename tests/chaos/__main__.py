@@ -133,7 +133,7 @@ def campaigns(only: str, seconds: float) -> tuple[list[str], int]:
                 with campaign(registry, store) as one:
                     report = one.run(fault, seconds)
                 rows.append(_shown(row(names, report), report))
-                broken += bool(report.violations)
+                broken += bool(report.violations or report.void)
     return rows, broken
 
 

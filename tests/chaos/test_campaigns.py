@@ -103,7 +103,7 @@ def test_no_violation_wherever_a_replica_is_struck(
     report = campaign.run(strikes, seconds=0, at_least=len(points))
     print(told(report), strikes.missed)
     assert [str(one) for one in report.violations] == []
-    assert len(strikes.missed) < len(points) * 0.8
+    assert len(points) - len(strikes.missed) >= 4, "hardly any point was reached"
 
 
 def test_every_await_becomes_a_point() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import json
-import shutil
 import sys
 import time
 import urllib.error
@@ -133,7 +132,7 @@ console.log(JSON.stringify(seen));
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.extra
 @pytest.mark.parametrize("size", SIZES)
 async def test_node_fetch_finds_the_refusal(gateway: RecordingGateway, size: int) -> None:
     """The same for fetch, which gives up a connection that closes on it while it sends."""
