@@ -92,9 +92,11 @@ def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:
 def scope_digest(stores: Mapping[str, StoreSettings], rules: Sequence[RuleSettings]) -> str:
     """Digest what derives scopes: two policies of one digest give every resource one scope.
 
-    A rule in shadow derives the scope that it will enforce; one that is off derives none.
+    A rule in shadow derives the scope that it will enforce; one that is off derives none. Where a
+    store's data lie is left out: replicas may reach the same data by other paths.
     """
     deriving = derivation(stores, rules)
+    deriving["stores"] = {name: store[:3] for name, store in deriving["stores"].items()}
     deriving["rules"] = [[*rule, mode == Mode.OFF.value] for *rule, mode in deriving["rules"]]
     text = json.dumps(deriving, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -112,6 +112,21 @@ def test_a_restart_does_not_rescope_in_silence_either(gateway_process: Start) ->
     assert put(accepted, "d", 3) == 412
 
 
+def test_a_store_is_not_renamed_over_marks_in_silence(gateway_process: Start) -> None:
+    """No rule names it, so its scopes carry its name: stale holders would be let in again."""
+    own = POLICY[: POLICY.index("[[rules]]")]
+    gateway = gateway_process(own)
+    assert put(gateway, "a", 9) == 201
+    gateway.stop()
+    renamed = gateway.document.replace("[stores.files]", '[stores.renamed]\nmount = "/files"')
+    gateway.policy_path.write_text(renamed)
+    with pytest.raises(Exception, match=r"stores\.files went: .*--accept-rescope"):
+        gateway.start(deadline_s=90)
+    gateway.policy_path.write_text(gateway.document)
+    gateway.start()
+    assert put(gateway, "a", 8) == 412
+
+
 def test_every_worker_takes_the_change(gateway_process: Start) -> None:
     """The supervisor passes SIGHUP on; no worker goes by the old rules afterwards."""
     gateway = gateway_process(POLICY, arguments=("--workers", "2"))

@@ -38,6 +38,8 @@ def of(policy: PolicySet) -> dict[str, object]:
         ('scope = "a"', 'mode = "off"', "rules[0] has another scope and mode"),
         ('scope = "a"', 'scope = "a"\nmode = "shadow"', "rules[0] has another mode"),
         ('root = "files"', 'root = "files"\nmount = "/files/a"', "stores.files is another store"),
+        ("[stores.files]", '[stores.renamed]\nmount = "/files"', "stores.files went"),
+        ('root = "files"', 'root = "other"', "stores.files is another store than before: place"),
         ("[[rules]]\nmatch", '[[rules]]\nmatch = "/files/z"\n[[rules]]\nmatch', "rules[2] came"),
     ],
 )
@@ -57,6 +59,40 @@ def test_what_gives_resources_other_scopes_is_told(old: str, new: str, told: str
 def test_what_keeps_all_scopes_is_not(old: str, new: str) -> None:
     """Bounds, a rule that begins to fence, and a further store: nobody is compared elsewhere."""
     assert changes(BASE.replace(old, new, 1)) == ()
+
+
+POSTGRES = """
+[stores.rows]
+type = "postgres"
+dsn = "postgresql://u:first@db:5432/app?sslmode=require"
+[stores.rows.tables.t]
+"""
+
+
+def test_the_place_of_a_database_is_the_server_and_the_database() -> None:
+    """Another password is no other place; another database or schema is. None is kept readable."""
+    assert changes(POSTGRES.replace("u:first", "v:second"), POSTGRES) == ()
+    told = ("stores.rows is another store than before: place",)
+    assert changes(POSTGRES.replace("/app", "/other"), POSTGRES) == told
+    assert (
+        changes(POSTGRES.replace("[stores.rows.t", 'schema = "s"\n[stores.rows.t'), POSTGRES)
+        == told
+    )
+    assert "first" not in str(of(loads(POSTGRES)))
+
+
+def test_what_an_earlier_release_kept_is_compared_as_far_as_it_goes() -> None:
+    """It knew no places: an upgrade is no rescope, another mount is."""
+    kept = {"stores": {"files": ["files", "http", "/files"]}, "rules": of(loads(BASE))["rules"]}
+    assert rescoped(kept, of(loads(BASE))) == ()
+    kept["stores"] = {"files": ["files", "http", "/elsewhere"]}
+    assert rescoped(kept, of(loads(BASE))) == ("stores.files is another store than before: mount",)
+
+
+def test_the_digest_does_not_know_places() -> None:
+    """Replicas that reach the same data by different paths work side by side."""
+    moved = loads(BASE.replace('root = "files"', 'root = "/mnt/files"'))
+    assert moved.digest == loads(BASE).digest
 
 
 def test_sections_that_need_a_start_are_named() -> None:
