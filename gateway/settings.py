@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from gateway.model.worker import WorkerKey
+from gateway.model.worker import WorkerKey, secret_digest
 from gateway.policy.auth_settings import ADMIN
 from gateway.policy.document import PolicySet
 from gateway.policy.load import load
@@ -60,14 +60,27 @@ def policy_path() -> Path:
 def admin_key(policy: PolicySet, environ: Mapping[str, str]) -> str:
     """The admin key: FENCEGATE_ADMIN_KEY, or the generated file that only its owner can read.
 
-    Raises `UnusableSecret`, and OSError when the file cannot be made or read.
+    Raises `UnusableSecret`, also for a key that the policy gives to somebody else, and OSError when
+    the file cannot be made or read.
     """
     given = environ.get(ADMIN_KEY_VARIABLE)
     if not given:
-        return secret_file(policy.data(policy.admin.key_file))
+        path = policy.data(policy.admin.key_file)
+        return _own(secret_file(path), policy, str(path))
     if not _KEY.fullmatch(given):
         raise UnusableSecret(f"{ADMIN_KEY_VARIABLE} must be 8 to 256 visible ASCII characters")
-    return given
+    return _own(given, policy, ADMIN_KEY_VARIABLE)
+
+
+def _own(secret: str, policy: PolicySet, source: str) -> str:
+    """The secret, unless a worker or another admin has it: it would open more than its own."""
+    digest = secret_digest(secret)
+    others = [(f"auth.keys {key.id}", key.worker_key()) for key in policy.keys]
+    others += [(f"admin.keys {key.id}", key.admin_key()) for key in policy.admin.keys]
+    for name, key in others:
+        if key.has(digest):
+            raise UnusableSecret(f"{source} holds the secret of {name}: give the admin its own")
+    return secret
 
 
 def admin_keys(policy: PolicySet, environ: Mapping[str, str]) -> tuple[WorkerKey, ...]:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gateway.model.worker import secret_digest
 from gateway.policy.document import PolicySet
 from gateway.policy.load import loads
 from gateway.settings import UnusableSecret, admin_key, policy_path, secret_file
+
+HASHED = f"sha256:{secret_digest('the-same-secret').hex()}"
 
 
 @pytest.fixture
@@ -56,6 +59,28 @@ def test_an_unusable_variable_is_told_and_not_repeated(policy: PolicySet) -> Non
     with pytest.raises(UnusableSecret, match="FENCEGATE_ADMIN_KEY") as caught:
         admin_key(policy, {"FENCEGATE_ADMIN_KEY": "a b c d e f"})
     assert "a b c" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "owner, named",
+    [
+        ('[[auth.keys]]\nid = "w"\nsecret = "the-same-secret"', "auth.keys w"),
+        (f'[[auth.keys]]\nid = "h"\nsecret_hash = "{HASHED}"', "auth.keys h"),
+        (f'[[admin.keys]]\nid = "ops"\nsecret_hash = "{HASHED}"', "admin.keys ops"),
+    ],
+)
+@pytest.mark.parametrize("variable", [True, False])
+def test_the_admin_key_is_nobody_elses(
+    tmp_path: Path, owner: str, named: str, variable: bool
+) -> None:
+    """A worker's secret opens no control API, and the audit log tells admins apart."""
+    text = f'[server]\ndata_dir = "{tmp_path}"\n[stores.f]\ntype = "files"\nroot = "f"\n'
+    (tmp_path / "admin-key").write_text("the-same-secret")
+    environ = {"FENCEGATE_ADMIN_KEY": "the-same-secret"} if variable else {}
+    with pytest.raises(UnusableSecret, match=named) as caught:
+        admin_key(loads(text + owner), environ)
+    assert "the-same-secret" not in str(caught.value)
+    assert ("FENCEGATE_ADMIN_KEY" if variable else "/admin-key") in str(caught.value)
 
 
 def test_the_quick_start_is_found() -> None:
