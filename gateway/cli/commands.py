@@ -144,7 +144,11 @@ def check(
     policy: Policies = None,
     set_: Overrides = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail on paths without a rule and rules that overlap.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Fail on paths without a rule, rules that overlap, dead scopes of keys.",
+        ),
     ] = False,
     connect: Annotated[
         bool,

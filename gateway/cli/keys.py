@@ -36,7 +36,7 @@ def new(
     ] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help='Scopes it covers: "reports/{team}/{rest*}"; may be repeated.'),
+        typer.Option(help='Scopes it covers: "reports/eu", or "files:{rest*}"; may be repeated.'),
     ] = None,
     method: Annotated[
         list[str] | None, typer.Option(help="A method it covers; may be repeated.")

@@ -79,7 +79,7 @@ class KeySettings:
     scopes: Annotated[
         tuple[Text, ...] | None,
         Field(
-            description='Scopes the key covers, such as "reports/{team}/{rest*}" or '
+            description='Scopes the key covers, such as "reports/eu", "reports/{team}" or '
             '"files:{rest*}"; absent means all. With it, requests without a scope (listings, '
             'mode = "off") are refused.'
         ),

@@ -129,6 +129,8 @@ class PolicySet:
     sources: tuple[Path, ...]
     digest: str
     overrides: tuple[str, ...] = ()
+    # File and line of each scope of each static key, by their indexes, from the loader.
+    scope_places: Mapping[tuple[int, int], str] = field(default_factory=dict, compare=False)
 
     def mounted(self) -> tuple[StoreSettings, ...]:
         """The stores that share `server.listen`; `mount` is set on each."""

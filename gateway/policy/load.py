@@ -59,7 +59,12 @@ def _checked(source: Source, environ: Mapping[str, str], paths: tuple[Path, ...]
     check_rules(draft, complaints)
     if complaints.mistakes:
         raise PolicyError(complaints.mistakes)
-    return _policy_set(draft, paths)
+    places = {
+        (index, position): str(complaints.place(("auth", "keys", index, "scopes", position)))
+        for index, key in enumerate(draft.auth.keys if draft.auth else ())
+        for position in range(len(key.scopes or ()))
+    }
+    return replace(_policy_set(draft, paths), scope_places=MappingProxyType(places))
 
 
 def _policy_set(draft: Draft, paths: tuple[Path, ...]) -> PolicySet:

@@ -27,7 +27,7 @@ from gateway.policy.store_settings import (
 Derivation = Mapping[str, Any]
 """All that scopes are derived from, as JSON values."""
 
-_LIVE: Final = frozenset({"rules", "sources", "digest", "overrides"})
+_LIVE: Final = frozenset({"rules", "sources", "digest", "overrides", "scope_places"})
 _STORE: Final = ("type", "dialect", "mount", "place")
 _RULE: Final = ("store", "match", "scope", "mode")
 

@@ -1,4 +1,5 @@
-"""What is no mistake, but often not meant: paths without a rule, and rules that overlap in part.
+"""What is no mistake, but often not meant: paths without a rule, rules that overlap in part, keys
+whose scopes nothing has.
 
 A narrow rule before a wider one is how rules are written, and not told.
 """
@@ -9,11 +10,13 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
-from gateway.policy.document import PolicySet, RuleSettings, StoreSettings
+from gateway.policy.complaint import dotted
+from gateway.policy.document import PolicySet, RuleSettings
+from gateway.policy.key_scopes import dead_scopes
 from gateway.policy.pattern import Capture, Literal, Pattern, covers, parse_pattern
+from gateway.policy.store_paths import below, meet, resources
 
 _ONE: Final = Capture("any")
-_REST: Final = Capture("rest", rest=True)
 
 
 def doubts(policy: PolicySet) -> Iterator[str]:
@@ -21,7 +24,7 @@ def doubts(policy: PolicySet) -> Iterator[str]:
     patterns = [(rule, parse_pattern(rule.match)) for rule in policy.rules]
     for store in policy.stores.values():
         mine = [(rule, p) for rule, p in patterns if rule.store in (None, store.name)]
-        for resource in _resources(store):
+        for resource in resources(store):
             row = Pattern((*resource.segments, _ONE))  # a rule may take a table, or each row of it
             either = (resource, row) if store.dialect == "rows" else (resource,)
             if not any(covers(p, wanted) for _, p in mine for wanted in either):
@@ -31,6 +34,10 @@ def doubts(policy: PolicySet) -> Iterator[str]:
                     "rule, so each is a scope of its own; say so with a last rule that takes all"
                 )
     yield from _overlaps(policy, patterns)
+    for (index, position), text, hint in dead_scopes(policy):
+        path = ("auth", "keys", index, "scopes", position)
+        place = policy.scope_places.get((index, position), "policy")
+        yield f'{place}: {dotted(path)}: no request has a scope that "{text}" covers ({hint})'
 
 
 def _overlaps(policy: PolicySet, patterns: list[tuple[RuleSettings, Pattern]]) -> Iterator[str]:
@@ -39,46 +46,11 @@ def _overlaps(policy: PolicySet, patterns: list[tuple[RuleSettings, Pattern]]) -
             continue
         if covers(narrow, wide) or covers(wide, narrow) or not meet(wide, narrow):
             continue
-        if any(_below(store, wide) and _below(store, narrow) for store in policy.stores.values()):
+        if any(below(store, wide) and below(store, narrow) for store in policy.stores.values()):
             yield (
                 f"{second.where}: rules.match: {second.match} and {first.match} (at {first.where}) "
                 "share some paths, which the first of them takes; put a rule for those before both"
             )
-
-
-def meet(one: Pattern, other: Pattern) -> bool:
-    """True when some path is matched by both."""
-    for mine, theirs in zip(one.segments, other.segments, strict=False):
-        if _is_rest(mine) or _is_rest(theirs):
-            return True
-        if isinstance(mine, Literal) and isinstance(theirs, Literal):
-            if mine != theirs:
-                return False
-        elif Literal("") in (mine, theirs):
-            return False
-    return len(one.segments) == len(other.segments)
-
-
-def _is_rest(segment: Capture | Literal) -> bool:
-    return isinstance(segment, Capture) and segment.rest
-
-
-def _resources(store: StoreSettings) -> tuple[Pattern, ...]:
-    """Patterns that take everything a store has: per table for rows."""
-    if store.dialect == "s3":
-        return (Pattern((_ONE, _REST)),)
-    mount = parse_pattern(store.mount or "/").segments
-    if store.dialect != "rows":
-        return (Pattern((*mount, _REST)),)
-    tables = getattr(store, "tables", {})
-    return tuple(Pattern((*mount, Literal(table))) for table in tables)
-
-
-def _below(store: StoreSettings, pattern: Pattern) -> bool:
-    """True when the store may have paths that the pattern matches."""
-    if store.mount is None:
-        return True
-    return meet(Pattern((*parse_pattern(store.mount).segments, _REST)), pattern)
 
 
 def _written(pattern: Pattern) -> str:
