@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Final, Protocol, assert_never, cast
 
 import uvloop
@@ -64,7 +63,7 @@ from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
-from gateway.settings import METRICS_DIR_VARIABLE, admin_keys, reread, secret_file
+from gateway.settings import METRICS_DIR_VARIABLE, admin_keys, reread, stamp_secret
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.http import origin_store
 from gateway.stores.sqlite import SqliteStore
@@ -211,7 +210,7 @@ def _s3(settings: S3Settings, policy: PolicySet) -> Store:
             settings.access_key_id,
             settings.secret_access_key,
             session_token=settings.session_token,
-            stamp_secret=secret_file(policy.data(Path("stamp-key"))).encode(),
+            stamp_secret=stamp_secret(settings, policy),
             conditions=settings.conditions,
             settle_ms=settings.settle_ms,
             bucket=settings.probe_bucket,
@@ -255,7 +254,7 @@ def _redis_registry(policy: PolicySet) -> Registry:
         sentinel_service=settings.sentinel_service,
         timeout_s=timeout_ms / 1000,
     )
-    fence = Fence(aof=settings.aof, replicas=settings.replicas, timeout_ms=timeout_ms)
+    fence = Fence(aof=settings.aof, replicas=settings.replicas, timeout_ms=timeout_ms * 3 // 4)
     return RedisRegistry(client, prefix=settings.prefix, fence=fence)
 
 

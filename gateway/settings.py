@@ -15,6 +15,7 @@ from gateway.model.worker import WorkerKey, secret_digest
 from gateway.policy.auth_settings import ADMIN
 from gateway.policy.document import PolicySet
 from gateway.policy.load import load
+from gateway.policy.store_settings import S3Settings
 
 ADMIN_KEY_VARIABLE: Final = "FENCEGATE_ADMIN_KEY"
 DEBUG_VARIABLE: Final = "FENCEGATE_DEBUG"
@@ -87,6 +88,14 @@ def admin_keys(policy: PolicySet, environ: Mapping[str, str]) -> tuple[WorkerKey
     """Every admin key: the one above, called admin, and those of the policy. Raises as it does."""
     first = WorkerKey(ADMIN, admin_key(policy, environ))
     return (first, *(key.admin_key() for key in policy.admin.keys))
+
+
+def stamp_secret(store: S3Settings, policy: PolicySet) -> bytes:
+    """What a store's stamps are sealed with: its `stamp_key`, or that of the data directory.
+
+    Raises as `secret_file` does.
+    """
+    return (store.stamp_key or secret_file(policy.data(Path("stamp-key")))).encode()
 
 
 def secret_file(path: Path) -> str:

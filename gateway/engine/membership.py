@@ -162,8 +162,8 @@ class Membership:
             return None
         if self._differs:
             return (
-                "another replica derives other scopes, or has another member_ttl_ms or settle_ms:"
-                " give all the same policy; this one joins when the others have left"
+                "another replica derives other scopes, or has another member_ttl_ms, settle_ms or"
+                " stamp_key: give all the same policy; this one joins when the others have left"
             )
         return "not a member of the registry: joining anew"
 

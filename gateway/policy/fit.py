@@ -74,6 +74,7 @@ def fit(draft: Draft, complaints: Complaints) -> None:
     fit_auth(draft, complaints)
     _open_stores(draft, complaints)
     _registry(draft, complaints)
+    _stamp_keys(draft, complaints)
     _telemetry(draft, complaints)
     _tls(draft, complaints)
     _tokens(draft, complaints)
@@ -235,6 +236,20 @@ def _registry(draft: Draft, complaints: Complaints) -> None:
     if draft.registry is not None:
         for key, message in registry_misfits(draft.registry):
             complaints.add(("registry", key), message)
+
+
+def _stamp_keys(draft: Draft, complaints: Complaints) -> None:
+    """Replicas that share a registry must recognise each other's stamps."""
+    if draft.registry is None or not draft.registry.beyond_one_machine:
+        return
+    for name, store in draft.stores.items():
+        if isinstance(store, S3Settings) and store.stamp_key is None:
+            message = (
+                f'is required with registry.type = "{draft.registry.type}": replicas recognise '
+                'each other\'s writes by it; set stamp_key = "${NAME}" with one secret for all, '
+                "or, after one gateway on a local registry, what its data_dir has in stamp-key"
+            )
+            complaints.add(("stores", name, "stamp_key"), message)
 
 
 def _tls(draft: Draft, complaints: Complaints) -> None:

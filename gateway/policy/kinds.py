@@ -15,7 +15,7 @@ NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 
 SECRET_KEYS: Final = frozenset(
     {"secret", "secret_hash", "access_key_id", "secret_access_key", "session_token", "dsn", "url"}
-    | {"authorization"}
+    | {"authorization", "stamp_key"}
 )
 """Keys whose values no error and no log may repeat."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from types import MappingProxyType
 
 from gateway.policy.auth_fit import with_secrets
 from gateway.policy.complaint import Complaints, Mistake, Place, PolicyError
-from gateway.policy.document import PolicySet, RuleSettings, StoreSettings
+from gateway.policy.document import PolicySet, RuleSettings, S3Settings, StoreSettings
 from gateway.policy.fit import fit
 from gateway.policy.reachable import check_rules
 from gateway.policy.rescope import derivation
@@ -98,10 +99,18 @@ def scope_digest(stores: Mapping[str, StoreSettings], rules: Sequence[RuleSettin
     """Digest what derives scopes: two policies of one digest give every resource one scope.
 
     A rule in shadow derives the scope that it will enforce; one that is off derives none. Where a
-    store's data lie is left out: replicas may reach the same data by other paths.
+    store's data lie is left out: replicas may reach the same data by other paths. The stamp keys
+    are in: a replica with another one would not know the writes of the others.
     """
     deriving = derivation(stores, rules)
     deriving["stores"] = {name: store[:3] for name, store in deriving["stores"].items()}
+    stamps = {
+        store.name: hmac.digest(store.stamp_key.encode(), b"whose stamps", "sha256").hex()
+        for store in stores.values()
+        if isinstance(store, S3Settings) and store.stamp_key is not None
+    }
+    if stamps:
+        deriving["stamps"] = stamps
     deriving["rules"] = [[*rule, mode == Mode.OFF.value] for *rule, mode in deriving["rules"]]
     text = json.dumps(deriving, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

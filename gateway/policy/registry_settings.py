@@ -74,6 +74,11 @@ class RegistrySettings:
         Field(ge=0, le=100, description="redis: a raise waits until so many replicas have it."),
     ] = 0
 
+    @property
+    def beyond_one_machine(self) -> bool:
+        """True where replicas with data directories of their own can share it."""
+        return self.type in _SCHEMES
+
 
 _OWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

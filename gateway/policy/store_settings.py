@@ -135,6 +135,15 @@ class S3Settings:
     session_token: Annotated[
         Text | None, Field(description="The store's own credentials, when they are temporary.")
     ] = field(default=None, repr=False)
+    stamp_key: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[\x21-\x7e]{16,256}$",
+            description='What stamps in objects are sealed with, "${NAME}": one for all replicas, '
+            "kept for good. Required where replicas share a registry; absent: made in data_dir, "
+            "`stamp-key`.",
+        ),
+    ] = field(default=None, repr=False)
     probe_bucket: Annotated[
         BucketName | None,
         Field(description="Bucket in which the start proves what the server can do."),

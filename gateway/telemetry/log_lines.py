@@ -186,7 +186,7 @@ LINES: Final[Mapping[str, LogLine]] = MappingProxyType(
         ),
         "rules_differ": LogLine(
             "error",
-            "This replica cannot join: another one derives other scopes, or has other times.",
+            "This replica cannot join: another one has other scopes, times or stamp_key.",
             (
                 LogField("terms", "text", "Its digest of rules, member_ttl_ms and settle_ms."),
                 _HINT,

@@ -118,7 +118,7 @@ class Log:
             case Evicted(replica, generation):
                 self._line("replica_evicted", replica=replica, generation=generation)
             case RulesDiffer(terms):
-                hint = "give all replicas the same policy; this one joins when the others have left"
+                hint = "give all the same policy and stamp_key; it joins when the others have left"
                 self._line("rules_differ", terms=terms, hint=hint)
             case Faulted(where, error):
                 self._line("fault", where=redacted(where), error=redacted(error))

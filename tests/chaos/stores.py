@@ -139,6 +139,7 @@ class Objects(CampaignStore):
             f'[stores.data]\ntype = "s3"\ndialect = "s3"\nlisten = "127.0.0.1:9000"\n'
             f'endpoint = "{self._origin.url}"\nregion = "us-east-1"\naccess_key_id = "k"\n'
             f'secret_access_key = "secret-of-it"\nprobe_bucket = "kit"\nsettle_ms = {settle_ms}\n'
+            'stamp_key = "one-for-all-replicas"\n'
             '[[rules]]\nstore = "data"\nmatch = "/kit/{scope}/{item}"\nscope = "{scope}"\n'
         )
 

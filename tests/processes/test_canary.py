@@ -230,7 +230,7 @@ def quoted(secret: str) -> str:
 FAILING = {
     "a store that cannot be reached": (
         '[stores.lake]\ntype = "s3"\nlisten = "127.0.0.1:0"\nendpoint = "http://127.0.0.1:1"\n'
-        'access_key_id = "${SECRET}"\nsecret_access_key = "${SECRET}"\n'
+        'access_key_id = "${SECRET}"\nsecret_access_key = "${SECRET}"\nstamp_key = "${SECRET}"\n'
     ),
     "a database that cannot be reached": (
         '[stores.db]\ntype = "postgres"\ndsn = "postgresql://u:${SECRET}@127.0.0.1:1/d"\n'

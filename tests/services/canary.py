@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 from gateway.model.worker import secret_digest
 
-_SECRET_KEYS = {"secret", "secret_access_key", "session_token", "authorization"}
+_SECRET_KEYS = {"secret", "secret_access_key", "session_token", "authorization", "stamp_key"}
 _URL_KEYS = {"dsn", "url"}
 _MIN_CHARS = 8
 _SHAPES = re.compile(

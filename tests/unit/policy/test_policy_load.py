@@ -116,6 +116,15 @@ MISTAKES = {
         '[server]\nlisten = "127.0.0.1:80800"\n' + GOOD,
         "p.toml:2: server.listen: expected a port from 0 to 65535",
     ),
+    "stamp key for replicas": (
+        LAKE + '[registry]\ntype = "redis"\nurl = "redis://r"\n',
+        'p.toml:3: stores.lake.stamp_key: is required with registry.type = "redis": replicas '
+        "recognise each other's writes by it; set stamp_key",
+    ),
+    "short stamp key": (
+        LAKE + 'stamp_key = "fifteen-letters"\n',
+        "p.toml:9: stores.lake.stamp_key: ",
+    ),
     "store type": (
         '[stores.files]\ntype = "file"\n',
         'p.toml:2: stores.files.type: expected one of "files", "sqlite", "postgres", "s3", '
@@ -357,9 +366,28 @@ def test_no_secret_is_repeated() -> None:
     assert "hidden" not in told
 
 
+@pytest.mark.parametrize(
+    "registry", ['type = "sqlite"', 'type = "memory"', 'type = "etcd"\nurl = "http://e"']
+)
+def test_stamp_keys_are_asked_for_beyond_one_machine(registry: str) -> None:
+    """A local registry takes the key of the data directory; a shared one takes a given key."""
+    text = LAKE + ("stamp_key = 'sixteen-letters-'\n" if "etcd" in registry else "")
+    loads(f"{text}[registry]\n{registry}\n")
+
+
+def test_another_stamp_key_is_another_digest() -> None:
+    """Replicas compare digests as they join; a digest without stamp keys stays what it was."""
+    digests = {
+        loads(LAKE + key).digest
+        for key in ("", "stamp_key = 'sixteen-letters-'\n", "stamp_key = 'sixteen-letters+'\n")
+    }
+    assert len(digests) == 3
+
+
 def test_secrets_are_not_in_representations() -> None:
     """A policy that is printed by accident shows no secret."""
-    policy = loads(LAKE + '[[auth.keys]]\nid = "a"\nsecret = "hidden-secret-2"\n')
+    text = LAKE + 'stamp_key = "hidden-stamp-key"\n'
+    policy = loads(text + '[[auth.keys]]\nid = "a"\nsecret = "hidden-secret-2"\n')
     assert "hidden" not in repr(policy)
 
 
