@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster, Sentinel
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
@@ -31,7 +32,8 @@ def redis_client(
     }
     try:
         if cluster:
-            return RedisCluster.from_url(url, **options)
+            # 0: a moved slot is learnt alone; else the fifth one cuts off the steps under way
+            return RedisCluster.from_url(url, reinitialize_steps=0, **options)
         if sentinel_service is not None:
             return _primary(url, sentinel_service, options)
         pool = BlockingConnectionPool.from_url(
@@ -40,6 +42,14 @@ def redis_client(
         return Redis.from_pool(pool)
     except (ValueError, RedisError) as error:
         raise RegistryUnavailable(f"registry.url is not usable: {error}") from error
+
+
+async def close_client(client: Client) -> None:
+    """Close its connections, and those to the Sentinel, which the library leaves open."""
+    await client.aclose()
+    pool = None if isinstance(client, RedisCluster) else client.connection_pool
+    if isinstance(pool, SentinelConnectionPool):
+        await pool.sentinel_manager.aclose()
 
 
 def _primary(url: str, service: str, options: dict[str, Any]) -> Client:

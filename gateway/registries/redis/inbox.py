@@ -7,12 +7,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import RedisError
 
 from gateway.model.claim import Generation, Notice
 from gateway.model.mark import Scope
 from gateway.registries.redis import answers
-from gateway.registries.redis.shards import SHARDS, Shards, unavailable
+from gateway.registries.redis.shards import FAILURES, SHARDS, Shards, unavailable
 
 _RECONNECT_S: Final = 0.1
 
@@ -55,7 +54,7 @@ class Inbox:
                         pipe.ltrim(key, count, -1)
                     pipe.lrange(key, 0, -1)
                 done: list[Any] = await pipe.execute()
-        except (RedisError, OSError) as error:
+        except FAILURES as error:
             raise unavailable("inbox", error) from error
         return [answer for answer in done if isinstance(answer, list)]
 
@@ -68,7 +67,7 @@ class Inbox:
 
     async def _listen(self) -> None:
         while True:
-            with suppress(RedisError, OSError):
+            with suppress(*FAILURES):
                 await self._subscribe()
             self._rung.set()  # what came while nobody listened
             await asyncio.sleep(_RECONNECT_S)

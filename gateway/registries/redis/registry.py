@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, Final
-
-from redis.asyncio import RedisCluster
-from redis.exceptions import RedisError
 
 from gateway.model.claim import (
     Claim,
@@ -26,10 +20,10 @@ from gateway.model.claim import (
 )
 from gateway.model.mark import Era, Mark, Scope
 from gateway.registries.redis import answers
+from gateway.registries.redis.client import close_client
 from gateway.registries.redis.inbox import Inbox
+from gateway.registries.redis.risks import risks
 from gateway.registries.redis.shards import SHARDS, Client, Fence, Shards
-
-_DURABLE: Final = "always"
 
 
 class RedisRegistry:
@@ -216,28 +210,13 @@ class RedisRegistry:
     async def probe(self) -> tuple[str, ...]:
         """See `Registry.probe`."""
         await self._identities()
-        return await self._risks()
-
-    async def _risks(self) -> tuple[str, ...]:
-        if isinstance(self._client, RedisCluster) or self._fence.waits:
-            return ()
-        config: Mapping[Any, Any] = {}
-        with suppress(RedisError, OSError):  # managed services hide CONFIG
-            config = await self._client.config_get("append*")
-        risks = []
-        if config and (config.get("appendonly"), config.get("appendfsync")) != ("yes", _DURABLE):
-            risks.append(
-                "the registry's Redis may lose raises in a crash, and a stale holder could then "
-                'write: set "appendonly yes" and "appendfsync always" there, or registry.aof, or '
-                "registry.replicas"
-            )
-        return tuple(risks)
+        return await risks(self._client, self._fence)
 
     async def aclose(self) -> None:
         """See `Registry.aclose`."""
         for inbox in self._inboxes.values():
             await inbox.aclose()
-        await self._client.aclose()
+        await close_client(self._client)
 
     async def _on(self, scope: Scope, step: str, *arguments: str | int) -> answers.Answer:
         return await self._shards.step(self._shards.of(scope), step, scope, *arguments)

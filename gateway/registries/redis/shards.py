@@ -9,13 +9,14 @@ from importlib import resources
 from typing import Any, Final
 
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisClusterException, RedisError
 
 from gateway.ports.registry import RegistryUnavailable
 from gateway.registries.redis.answers import Answer
 
 SHARDS: Final = 16
 Client = Redis | RedisCluster
+FAILURES: Final = (RedisError, RedisClusterException, OSError)
 
 _LUA: Final = resources.files(__package__).joinpath("ledger.lua").read_text("utf-8")
 _SHA: Final = hashlib.sha1(_LUA.encode(), usedforsecurity=False).hexdigest()
@@ -55,7 +56,7 @@ class Shards:
         except NoScriptError:
             await self.step(0, name, *arguments)
             return await self.everywhere(name, *arguments)
-        except (RedisError, OSError) as error:
+        except FAILURES as error:
             raise unavailable(name, error) from error
 
     async def durably(self, shard: int, name: str, *arguments: str | int, fence: Fence) -> Answer:
@@ -66,7 +67,7 @@ class Shards:
             answer = await self._run(single, shard, name, arguments)
             try:
                 await fence.hold(single)
-            except (RedisError, OSError) as error:
+            except FAILURES as error:
                 raise unavailable(name, error) from error
             return answer
 
@@ -77,12 +78,14 @@ class Shards:
         run: Any = client.evalsha
         source = _SHA
         try:
+            if isinstance(client, RedisCluster):
+                await client.initialize()  # before that it does not send scripts by their keys
             try:
                 answer = await run(source, len(keys), *keys, name, *arguments)
             except NoScriptError:
                 run = client.eval
                 answer = await run(_LUA, len(keys), *keys, name, *arguments)
-        except (RedisError, OSError) as error:
+        except FAILURES as error:
             raise unavailable(name, error) from error
         return list(answer)
 
@@ -94,31 +97,33 @@ class Fence:
     """What a raise waits for after its script: the log on disk, and copies elsewhere (rule 10).
 
     `aof`: WAITAOF (Redis 7.2): the local append-only file is synced. `replicas`: so many replicas
-    have it, by WAITAOF or by WAIT (redis.io, "WAITAOF" and "WAIT").
+    have it, in their logs by WAITAOF or in memory by WAIT (redis.io, "WAITAOF" and "WAIT").
+    `timeout_ms` is shorter than that of the client, which would hide what was missing.
     """
 
     def __init__(self, *, aof: bool, replicas: int, timeout_ms: int) -> None:
         self._aof = aof
-        self._replicas = replicas
+        self.replicas = replicas
         self._timeout_ms = timeout_ms
 
     @property
     def waits(self) -> bool:
         """True when there is anything to wait for."""
-        return self._aof or self._replicas > 0
+        return self._aof or self.replicas > 0
 
     async def hold(self, single: Redis) -> None:
         """Wait on the connection that wrote. Raises `RegistryUnavailable` when it is not held."""
         if self._aof:
-            local, copies = await single.waitaof(1, self._replicas, self._timeout_ms)
+            local, copies = await single.waitaof(1, self.replicas, self._timeout_ms)
         else:
             local = 1
-            copies = await single.wait(self._replicas, self._timeout_ms)
-        if local < 1 or copies < self._replicas:
+            copies = await single.wait(self.replicas, self._timeout_ms)
+        if local < 1 or copies < self.replicas:
+            log = f"its log was {'synced' if local else 'not synced'}, " if self._aof else ""
+            have = "have it in their logs" if self._aof else "have it"
             raise RegistryUnavailable(
-                f"the raise was not made durable in {self._timeout_ms} ms: its log was "
-                f"{'synced' if local else 'not synced'}, {copies} of {self._replicas} replicas"
-                " have it; see registry.replicas"
+                f"the raise was not made durable in {self._timeout_ms} ms: {log}{copies} of "
+                f"{self.replicas} replicas {have}; look after them, or change registry.replicas"
             )
 
 
