@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from gateway.cli.explain_access import admitted
 from gateway.cli.promise import promise
 from gateway.dialects.fence_fields import fence_fields
 from gateway.dialects.http import HttpDialect
@@ -22,6 +23,7 @@ from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
 from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
 from gateway.model.token import Token
+from gateway.policy.access import granted
 from gateway.policy.complaint import nearest
 from gateway.policy.decide import Decider, Permit
 from gateway.policy.document import (
@@ -34,6 +36,7 @@ from gateway.policy.document import (
 )
 from gateway.policy.fit import RESERVED_MOUNTS
 from gateway.ports.dialect import Dialect, Parsed, RawRequest, Reply
+from gateway.system_clock import wall_s
 
 _READS: Final = {
     Reads.CHECK: "check: refused when the token is known to be stale; nothing is raised",
@@ -79,30 +82,45 @@ def explain(policy: PolicySet, question: Question) -> Iterator[tuple[str, str]]:
     store, path, query = _locate(policy, question.url)
     yield "request", f"{question.method} {path}" + (f"?{query}" if query else "")
     yield "store", f"{store.name} (type {store.type}, dialect {store.dialect})"
-    understood = _understand(store, question, path, query)
+    request = _raw(question, path, query)
+    access = admitted(policy, store, request)
+    if isinstance(access, Problem):
+        yield "answer", _problem(access)
+        return
+    said, grant = access
+    if said:
+        yield "key", said
+    understood = _understand(store, question, request)
     if isinstance(understood, Reply):
         yield "answer", f"{understood.status} by the gateway itself; no store is asked"
     elif isinstance(understood, Problem):
         yield "answer", _problem(understood)
     else:
-        yield from _decided(policy, store, understood)
+        yield from _decided(policy, store, replace(understood, grant=grant))
 
 
 def _decided(
     policy: PolicySet, store: StoreSettings, operation: Operation
 ) -> Iterator[tuple[str, str]]:
     decider = Decider.compile(policy)
-    decided = decider.decide(operation)
+    decided = granted(operation, decider.decide(operation))
     if isinstance(decided, Problem):
-        yield "answer", _problem(decided)
-        if isinstance(operation.action, InsertRow):
+        if isinstance(operation.action, InsertRow) and decided.code is Code.SCOPE_UNDETERMINED:
             yield (
                 "answer",
-                "if the body lacks part of the primary key; else as for its row",
+                f"depends on the body. Without its whole primary key: {_problem(decided)}",
             )
+            yield "answer", "with it, as for its row; KEY stands for its key in what follows"
+            yield from _decided(policy, store, _row(operation))
+            return
+        yield "answer", _problem(decided)
+        if decided.code is Code.ACCESS_DENIED:
+            return
         # Without a token, rule and scope are still worth knowing: those that one would meet.
-        decided = decider.decide(replace(operation, token=Token(1)))
+        decided = granted(operation, decider.decide(replace(operation, token=Token(1))))
         if isinstance(decided, Problem):
+            if decided.code is Code.ACCESS_DENIED:
+                yield "answer", f"with a token {_problem(decided)}"
             return
     if store.dialect == "rows" and operation.resource.exact:
         yield "row", f"{operation.resource.path}, if that is its whole primary key"
@@ -112,7 +130,9 @@ def _decided(
     elif decided.scope is not None:
         reach = sorted(decider.reach(decided.scope) | {store.name})
         promised = promise([policy.stores[name] for name in reach], policy.registry)
-        yield "promise", promised.text
+        unfenced = operation.kind.mutates and operation.token is None and _may_lack(decided)
+        less = "none for this request, which passes unfenced; with a token " if unfenced else ""
+        yield "promise", less + promised.text
         for gap in (*_rule_gaps(decided), *promised.not_covered):
             yield "not covered", gap
 
@@ -161,12 +181,23 @@ def _shadowed(operation: Operation, permit: Permit) -> Iterator[tuple[str, str]]
 
 
 def _rule_gaps(permit: Permit) -> Iterator[str]:
-    rule = permit.rule
-    if rule is not None and rule.on_missing_token is OnMissingToken.ALLOW_AND_COUNT:
+    if _may_lack(permit):
         yield (
             "writes without a token: the rule lets them pass unfenced, also while a holder writes "
             "(fencegate_tokens_missing_total counts them)"
         )
+
+
+def _may_lack(permit: Permit) -> bool:
+    rule = permit.rule
+    return rule is not None and rule.on_missing_token is OnMissingToken.ALLOW_AND_COUNT
+
+
+def _row(operation: Operation) -> Operation:
+    """The same insert, with a body that holds the primary key."""
+    resource = operation.resource
+    row = Resource(resource.store, f"{resource.path}/KEY", exact=True)
+    return replace(operation, resource=row, route=f"{operation.route}/KEY")
 
 
 def _problem(problem: Problem) -> str:
@@ -218,10 +249,25 @@ class _NoBody:
         yield
 
 
+def _raw(question: Question, path: str, query: str) -> RawRequest:
+    return RawRequest(
+        method=question.method,
+        path=path.encode("ascii"),
+        query=query.encode("ascii"),
+        fields=question.header(),
+        request_id="explain",
+        host="localhost",
+        https=False,
+        arrived_s=wall_s(),
+        body=_NoBody(),
+    )
+
+
 def _understand(
-    store: StoreSettings, question: Question, path: str, query: str
+    store: StoreSettings, question: Question, request: RawRequest
 ) -> Operation | Problem | Reply:
     if store.dialect == "rows":
+        path, query = request.path.decode("ascii"), request.query.decode("ascii")
         return _rows_operation(store, question, path, query)
     dialect: Dialect
     if isinstance(store, HttpSettings):
@@ -230,17 +276,6 @@ def _understand(
         dialect = HttpDialect(store.name, store.mount or "", None)
     else:
         dialect = S3Dialect(store.name, None)
-    request = RawRequest(
-        method=question.method,
-        path=path.encode("ascii"),
-        query=query.encode("ascii"),
-        fields=question.header(),
-        request_id="explain",
-        host="localhost",
-        https=False,
-        arrived_s=0.0,
-        body=_NoBody(),
-    )
     parsed = asyncio.run(dialect.parse(request))
     return parsed.operation if isinstance(parsed, Parsed) else parsed
 
@@ -267,5 +302,9 @@ def _rows_operation(
     resource = Resource(store.name, f"{table}/{key}" if key else table, exact=bool(key))
     route = f"{store.mount}/{resource.path}"
     # A decision does not look at the action, only at what kind it is of.
-    action = DeleteRows(table, ()) if kind.mutates else SelectRows(table)
+    action: InsertRow | DeleteRows | SelectRows
+    if question.method == "POST":
+        action = InsertRow(table, ())
+    else:
+        action = DeleteRows(table, ()) if kind.mutates else SelectRows(table)
     return Operation(resource, route, kind, question.method, action, *fence[:2])

@@ -89,6 +89,12 @@ def told(policy: PolicySet, method: str, url: str, token: str | None = "7") -> d
         ("DELETE", "/db/jobs?id=eq.5", "7", "scope", "db:jobs/5"),
         ("DELETE", "/db/jobs?id=eq.5", "7", "row", "jobs/5, if that is its whole primary key"),
         ("DELETE", "/db/jobs?state=is.null", "7", "answer", "400 fence_scope_undetermined"),
+        ("POST", "/db/jobs", "7", "answer", "depends on the body. Without its whole primary key"),
+        ("POST", "/db/jobs", "7", "answer", "else carried out"),
+        ("POST", "/db/jobs", "7", "scope", "db:jobs/KEY (its own"),
+        ("POST", "/db/jobs", None, "answer", "428 fence_token_required"),
+        ("PUT", "/files/legacy/a", None, "promise", "none for this request, which passes"),
+        ("PUT", "/files/legacy/a", "7", "promise", "exact: "),
         ("GET", "/db/jobs", "7", "answer", "answered without a look at the token"),
         ("DELETE", "/db/jbos", "7", "answer", "did you mean jobs?"),
         ("PUT", "/db/jobs", "7", "answer", "405 method_not_allowed"),
@@ -189,3 +195,76 @@ def test_a_registry_that_forgets_is_told(policy: PolicySet) -> None:
     """The memory registry loses its marks at a restart."""
     forgetful = loads(POLICY + '[registry]\ntype = "memory"\n')
     assert "memory registry forgets" in told(forgetful, "PUT", "/files/a")["not covered"]
+
+
+KEYS = """
+[[auth.keys]]
+id = "team"
+secret = "team-secret"
+scopes = ["team/{team}"]
+stores = ["files", "db", "lake"]
+[[auth.keys]]
+id = "reader"
+secret = "reader-secret"
+methods = ["GET"]
+stores = ["files"]
+[[auth.keys]]
+id = "old"
+secret = "old-secret"
+expires = 2020-01-01T00:00:00Z
+"""
+
+
+@pytest.mark.parametrize(
+    "key, url, name, text",
+    [
+        (None, "/files/shared/x/y", "key", "needs a key of team, reader, old: 401"),
+        (None, "/db/jobs?id=eq.5", "key", "needs a key of team, old: 401"),
+        ("Bearer team-secret", "/files/shared/x/y", "answer", "else carried out"),
+        ("Bearer team-secret", "/files/shared/x/y", "key", "team, which covers the store"),
+        ("Bearer team-secret", "/files/a", "answer", "403 access_denied: the key team"),
+        ("Bearer reader-secret", "/files/a", "answer", "403 access_denied: the key reader"),
+        ("Bearer reader-secret", "/db/jobs?id=eq.5", "answer", "does not cover the store db"),
+        ("Bearer old-secret", "/files/a", "answer", "401 unauthenticated: the key old has expired"),
+        ("Bearer wrong", "/files/a", "answer", "401 unauthenticated: this key is not known"),
+        ("Basic eDp5", "/files/a", "answer", "401 unauthenticated"),
+        (None, "http://127.0.0.1:9001/shared/x/y", "key", "needs a key of team, old: 403"),
+        (
+            "AWS4-HMAC-SHA256 Credential=team/20260101/us-east-1/s3/aws4_request, Signature=0",
+            "http://127.0.0.1:9001/shared/x/y",
+            "key",
+            "its signature is not verified here",
+        ),
+        (
+            "AWS4-HMAC-SHA256 Credential=team/20260101/us-east-1/s3/aws4_request, Signature=0",
+            "http://127.0.0.1:9001/demo/k",
+            "answer",
+            "403 access_denied: the key team does not cover the scope",
+        ),
+        (
+            "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request, Signature=0",
+            "http://127.0.0.1:9001/demo/k",
+            "answer",
+            "403 access_denied: this access key id is not known",
+        ),
+    ],
+)
+def test_the_key_that_a_request_shows_counts(
+    key: str | None, url: str, name: str, text: str
+) -> None:
+    """Whom the gateway would answer 401 or 403 is told so; who shows none is told what it takes."""
+    keyed = loads(POLICY.replace('[server]\nauth = "none"', KEYS))
+    fields = () if key is None else ((b"authorization", key.encode()),)
+    method = "PATCH" if url.startswith("/db") else "PUT"
+    found: dict[str, str] = {}
+    for line, said in explain(keyed, Question(method, url, "7", fields)):
+        found[line] = f"{found[line]}\n{said}" if line in found else said
+    assert text in found[name]
+    if found["answer"].startswith(("401", "403 access")):
+        assert "carried out" not in found["answer"]
+        assert "promise" not in found
+
+
+def test_no_key_is_asked_of_an_open_store(policy: PolicySet) -> None:
+    """A store without keys says nothing of them, unless one is shown to it."""
+    assert "key" not in told(policy, "PUT", "/files/a")
