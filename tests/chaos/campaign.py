@@ -48,7 +48,7 @@ class Place:
     made: Callable[[], int]
     """How many calls have ended so far, those aside that reached no gateway."""
 
-    def until(self, more: int, within_s: float = 20) -> None:
+    def until(self, more: int, within_s: float = 60) -> None:
         """Wait for so many more calls to end."""
         target = self.made() + more
         wait_until(lambda: self.made() >= target, within_s, f"{more} calls more")
@@ -173,7 +173,7 @@ class Campaign:
         workers = list(self._workers(gateways))
         place = Place(gateways, self.registry, self.store, self._made)
         try:
-            wait_until(self._applied, 30, "a first write is applied")
+            wait_until(self._applied, 60, "a first write is applied")
             began_s, before, turns = time.monotonic(), self._made(), 0
             while time.monotonic() < began_s + seconds or turns < at_least:
                 fault(place, turns)
@@ -182,7 +182,7 @@ class Campaign:
             made = self._made() - before
         finally:
             for worker in workers:
-                worker.stop(20)
+                worker.stop(30)
         return self._report(made / took_s, turns)
 
     def _gateways(self) -> tuple[GatewayProcess, ...]:

@@ -44,7 +44,7 @@ class Strikes:
         place.store.break_it(broken=turn % 2 == 1)
         target = place.made() + _TRIES
         self._control.arm(point, kill=self._kill)
-        wait_until(lambda: self._control.reached() or place.made() >= target, 30, point)
+        wait_until(lambda: self._control.reached() or place.made() >= target, 60, point)
         if not self._control.disarm():
             self.missed.append(point)
             return
