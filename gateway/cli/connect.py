@@ -6,13 +6,32 @@ Goes on behind what fails, so that one run tells all of it. Nothing is served, j
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Protocol, runtime_checkable
 
 from gateway.app import StartError, build_registry, build_store
 from gateway.cli.promise import promise
+from gateway.dialects.rows.canonical import escaped
+from gateway.dialects.rows.unnamed import nameless
+from gateway.model.catalogue import Catalogue
+from gateway.model.operation import Kind, Operation
+from gateway.model.problem import Code, Problem
+from gateway.model.resource import Resource
+from gateway.model.row_action import DeleteRows
+from gateway.model.token import Token
 from gateway.policy.decide import Decider
 from gateway.policy.document import Mode, PolicySet, RuleSettings
 from gateway.ports.registry import RegistryUnavailable
-from gateway.ports.store import ProbeFailed
+from gateway.ports.store import ProbeFailed, Store
+
+
+@runtime_checkable
+class HasTables(Protocol):
+    """A store of rows."""
+
+    def catalogue(self) -> Catalogue:
+        """Its tables."""
+        ...
+
 
 _CANNOT = (StartError, ProbeFailed, RegistryUnavailable, OSError)
 
@@ -44,11 +63,34 @@ async def _store(policy: PolicySet, name: str) -> tuple[bool, str, str]:
         store = build_store(policy.stores[name], policy)
         try:
             found = await store.probe()
+            warned = _warned(policy, store)
         finally:
             await store.aclose()
     except _CANNOT as failed:
         return False, "store", f"{name}: {failed}"
-    return True, "store", f"{name}: {found.guarantee}"
+    return True, "store", "; ".join((f"{name}: {found.guarantee}", *warned))
+
+
+def _warned(policy: PolicySet, store: Store) -> list[str]:
+    """The tables that nobody can write, unless a rule gives all of their rows one scope."""
+    if not isinstance(store, HasTables):
+        return []
+    settings, decider, warned = policy.stores[store.name], Decider.compile(policy), []
+    catalogue = store.catalogue()
+    for name, table in catalogue.tables.items():
+        why = nameless(table)
+        resource = Resource(store.name, escaped(name), exact=False)
+        route = f"{settings.mount}/{resource.path}"
+        write = Operation(
+            resource, route, Kind.DELETE, "DELETE", DeleteRows(name, ()), Token(1), unnamed=why
+        )
+        decided = decider.decide(write)
+        if why and isinstance(decided, Problem) and decided.code is Code.SCOPE_UNDETERMINED:
+            warned.append(
+                f"WARNING: no write of table {name} can be fenced, so each is refused: {why}; give "
+                "it one scope with a rule whose match ends at the table"
+            )
+    return warned
 
 
 def _guarantee(policy: PolicySet, rule: RuleSettings) -> str:

@@ -36,7 +36,8 @@ class Operation:
 
     `route` is the path as policy rules match it (with the mount, without query). `retry_key` is
     the client's own id of the logical request: `amz-sdk-invocation-id` or `Idempotency-Key`.
-    `grant` is what its sender may do, None without authentication.
+    `grant` is what its sender may do, None without authentication. `unnamed` says why the rows are
+    not known by their key, where naming the key would not help; else empty.
     """
 
     resource: Resource
@@ -50,6 +51,7 @@ class Operation:
     retry_key: str | None = None
     request_id: str = ""
     grant: Grant | None = None
+    unnamed: str = ""
 
     @property
     def worker(self) -> str | None:

@@ -44,6 +44,7 @@ _ONE_SCOPE_OF_ROWS: Final = (
     "Name the whole primary key with eq., or give the table one scope with a rule whose match ends "
     "at the table."
 )
+_ONE_SCOPE_OF_A_TABLE: Final = "Give the table one scope with a rule whose match ends at the table."
 _ONE_SCOPE_OF_A_TREE: Final = (
     "Delete the paths below it one by one, or give all of them one scope with a rule whose match "
     "ends in {rest*}."
@@ -393,12 +394,20 @@ def _undetermined(operation: Operation, rule: RuleSettings | None) -> Problem:
         if rule is not None
         else f"each {own} is its own scope"
     )
+    if operation.unnamed:
+        because = f"{operation.unnamed}, and {because}"
     return Problem(
         Code.SCOPE_UNDETERMINED,
         f"it is not certain that {operation.method} {operation.route} stays within one scope: "
         f"{because}",
-        hint=_ONE_SCOPE_OF_A_TREE if tree else _ONE_SCOPE_OF_ROWS,
+        hint=_hint(operation, tree),
     )
+
+
+def _hint(operation: Operation, tree: bool) -> str:
+    if tree:
+        return _ONE_SCOPE_OF_A_TREE
+    return _ONE_SCOPE_OF_A_TABLE if operation.unnamed else _ONE_SCOPE_OF_ROWS
 
 
 def _can_yield(template: Template | None, scope: Scope) -> bool:

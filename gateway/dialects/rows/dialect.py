@@ -27,6 +27,7 @@ from gateway.dialects.rows.problems import (
 from gateway.dialects.rows.query import Pairs, decode, parse_query
 from gateway.dialects.rows.render import render_outcome
 from gateway.dialects.rows.understand import Asked, action_of, check_conditions
+from gateway.dialects.rows.unnamed import unnamed
 from gateway.model.catalogue import Catalogue, Table
 from gateway.model.conditions import Conditions
 from gateway.model.operation import Kind, Operation
@@ -134,6 +135,7 @@ class RowsDialect:
             retry_key=_retry_key(request.values(b"idempotency-key")),
             request_id=request.request_id,
             grant=grant,
+            unnamed="" if key is not None else unnamed(action, table),
         )
         return Parsed(operation, NoBody(), self._context(asked))
 

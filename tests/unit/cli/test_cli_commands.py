@@ -185,6 +185,23 @@ def test_connect_reaches_everything_and_tells_what_each_rule_gets(tmp_path: Path
     assert "rule    /files/reports/{team}/{rest*}: exact" in result.stdout
 
 
+def test_connect_warns_of_tables_that_nobody_can_write(tmp_path: Path) -> None:
+    """A key of no certain spelling, or none, is told; with one scope for the table it is fine."""
+    path = tmp_path / "p.toml"
+    path.write_text(
+        f'[server]\ndata_dir = "{tmp_path}"\n[stores.db]\ntype = "sqlite"\npath = "db.sqlite"\n'
+        'init = """CREATE TABLE a (k real PRIMARY KEY); CREATE TABLE b (v text);'
+        'CREATE TABLE c (k text PRIMARY KEY); CREATE TABLE d (v text);"""\n'
+        "tables = { a = {}, b = {}, c = {}, d = {} }\n"
+        '[[rules]]\nmatch = "/db/d"\nscope = "d"\n'
+    )
+    result = run("check", "--connect", str(path))
+    assert result.exit_code == 0
+    assert 'of table a can be fenced, so each is refused: key column "k" (REAL)' in result.stdout
+    assert 'of table b can be fenced, so each is refused: table "b" has no pri' in result.stdout
+    assert result.stdout.count("WARNING") == 2
+
+
 def test_connect_tells_all_that_cannot_be_reached(tmp_path: Path) -> None:
     """A store and a registry that are down are told in one run, and the exit code is 1."""
     path = tmp_path / "p.toml"
