@@ -209,6 +209,7 @@ def test_connect_tells_all_that_cannot_be_reached(tmp_path: Path) -> None:
         '[server]\nauth = "none"\n[registry]\ntype = "redis"\nurl = "redis://127.0.0.1:1"\n'
         '[stores.lake]\ntype = "s3"\nlisten = "127.0.0.1:0"\nendpoint = "http://127.0.0.1:1"\n'
         'access_key_id = "id"\nsecret_access_key = "secret"\nprobe_bucket = "bucket"\n'
+        'stamp_key = "0123456789abcdef"\n'
     )
     result = run("check", "--connect", str(path), "--set", f"server.data_dir={tmp_path}")
     assert result.exit_code == commands.FAILED
