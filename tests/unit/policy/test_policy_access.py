@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.model.mark import Scope
-from gateway.model.object_action import DeleteObject
-from gateway.model.operation import Kind, Operation
+from gateway.model.object_action import DeleteObject, ListBuckets, ListObjects
+from gateway.model.operation import Action, Kind, Operation
+from gateway.model.origin_request import OriginRequest
 from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
 from gateway.model.scope_pattern import scope_pattern
@@ -67,6 +68,34 @@ def test_limited_to_scopes_means_nothing_without_a_scope() -> None:
     assert "limited to `scopes`" in refused.message
     assert isinstance(answer(Grant("w"), None), Permit)  # control: an unlimited one passes
     assert isinstance(answer(None, None), Permit)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        ListBuckets(),
+        ListObjects("demo", 1),
+        ListObjects("demo", 2),
+        OriginRequest("PROPFIND", b"/demo", b""),
+        OriginRequest("PROPFIND", b"/demo", b"", ((b"depth", b"1"),)),
+        OriginRequest("PROPFIND", b"/demo", b"", ((b"depth", b"0"), (b"depth", b"1"))),
+    ],
+)
+def test_limited_to_scopes_lists_nothing(action: Action) -> None:
+    """The path that is listed may have a scope; what lies in it has scopes of its own."""
+    plain = OriginRequest("PROPFIND", b"/demo", b"", ((b"depth", b"0"),))
+    limited = Grant("w", scopes=(scope_pattern("{x*}"),))
+    permit = Permit(Scope("objects:demo"), Mode.ENFORCE, Reads.CHECK, None)
+
+    def asked(grant: Grant, what: Action) -> Permit | Problem:
+        resource = Resource("objects", "demo")
+        return granted(Operation(resource, "/demo", Kind.LIST, "GET", what, grant=grant), permit)
+
+    refused = asked(limited, action)
+    assert isinstance(refused, Problem)
+    assert (refused.code, "listing" in refused.message) == (Code.ACCESS_DENIED, True)
+    assert asked(Grant("w"), action) is permit  # control: a key without `scopes` lists
+    assert asked(limited, plain) is permit  # control: it tells of its own path alone
 
 
 def test_methods() -> None:
