@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from gateway.cli.control_client import ControlClient, ControlFailed, Where, admin_key_of
+from gateway.model.token import MAX_TOKEN
 from gateway.settings import ADMIN_KEY_VARIABLE, URL_VARIABLE
 
 FAILED: Final = 1
@@ -162,7 +163,10 @@ def _tell(row: dict[str, Any], json_: bool) -> None:
     typer.echo(f"holder    {row['holder'] or 'not bound'}")
     if row["registrations"] is not None:
         typer.echo(f"replicas  {row['registrations']} may admit by themselves")
-    typer.echo(f"next      {row['token'] + 1} or above")
+    if row["token"] >= MAX_TOKEN:
+        typer.echo("next      none: the scope is at the last token; `fencegate scopes reset` it")
+    else:
+        typer.echo(f"next      {row['token'] + 1} or above")
 
 
 def fail(failed: ControlFailed) -> NoReturn:

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import assert_never
+from typing import Final, assert_never
 
 from gateway.machines.fence_state import Why
 from gateway.model.mark import Mark, Scope
 from gateway.model.problem import Code, Problem
+from gateway.model.token import MAX_TOKEN
+
+_AT_THE_END: Final = (
+    f"its mark is {MAX_TOKEN}, the last token that there is; nobody newer gets in until an admin"
+    " resets the scope (fencegate scopes reset, POST /v1/reset)"
+)
 
 
 def stale(scope: Scope, token: int | None, mark: Mark) -> Problem:
-    """The token is below the mark: somebody else holds the lease now."""
+    """The token is below the mark: somebody else holds the lease now.
+
+    None was to be the next one, of which there is none behind the last.
+    """
+    below = f"token {token} is below the mark {mark.token} of scope {scope}"
+    if token is None:
+        text = f"no next token can be issued for scope {scope}: {_AT_THE_END}"
+    elif mark.token >= MAX_TOKEN:
+        text = f"{below}, and {_AT_THE_END}"
+    else:
+        text = f"{below}: a newer holder has written or sealed; stop, and acquire the lease again"
     return Problem(
         Code.TOKEN_STALE,
-        f"token {token} is below the mark {mark.token} of scope {scope}: a newer holder has"
-        " written or sealed; stop, and acquire the lease again",
+        text,
         details=_figures(scope, token, mark),
         mark=mark.token,
     )
@@ -23,11 +38,16 @@ def stale(scope: Scope, token: int | None, mark: Mark) -> Problem:
 
 def regressed(scope: Scope, token: int, mark: int) -> Problem:
     """The issuer itself brings a token below the mark: it has lost its counter."""
+    go_on = (
+        _AT_THE_END
+        if mark >= MAX_TOKEN
+        else f"let it go on from {mark + 1} (GET /v1/scopes?name= tells the floor), and issue no"
+        " token below"
+    )
     return Problem(
         Code.TOKEN_REGRESSED,
         f"token {token} is below the mark {mark} of scope {scope}, and it is its issuer that seals"
-        f" with it: the issuer has lost its counter; let it go on from {mark + 1} (GET"
-        " /v1/scopes?name= tells the floor), and issue no token below",
+        f" with it: the issuer has lost its counter; {go_on}",
         details=f"scope={scope} token={token} mark={mark}",
         mark=mark,
     )
@@ -35,10 +55,13 @@ def regressed(scope: Scope, token: int, mark: int) -> Problem:
 
 def duplicate(scope: Scope, token: int | None, mark: Mark) -> Problem:
     """The token is in two hands; both are refused until a higher one arrives."""
+    until = (
+        _AT_THE_END if mark.token >= MAX_TOKEN else "both are refused until a higher token arrives"
+    )
     return Problem(
         Code.TOKEN_DUPLICATE,
-        f"token {token} of scope {scope} is in the hands of two holders: both are refused until"
-        " a higher token arrives; check the counter of the lease service",
+        f"token {token} of scope {scope} is in the hands of two holders: {until}; check the"
+        " counter of the lease service",
         details=_figures(scope, token, mark),
     )
 

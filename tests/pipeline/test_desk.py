@@ -13,7 +13,7 @@ from gateway.engine.fences import Admission, Fences, Timing
 from gateway.model.event import Event, RegistryRegressed, ScopeReset, TokenRegressed
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.problem import Code, Problem
-from gateway.model.token import Token
+from gateway.model.token import MAX_TOKEN, Holder, Token
 from gateway.ports.registry import Registry
 from gateway.ports.store import CarryFailed
 from gateway.registries.memory import MemoryRegistry
@@ -222,3 +222,24 @@ async def test_an_issuer_below_the_mark_has_regressed(bench: Bench) -> None:
     assert "go on from 8" in answer.message
     assert bench.events[-1] == TokenRegressed(SCOPE, 3, 7)
     assert await bench.desk.seal(SCOPE, Token(7), None) == Mark(Era(1), 7)
+
+
+async def test_behind_the_last_token_only_a_reset_helps(bench: Bench) -> None:
+    """No refusal advises a token that cannot be: each says that the scope must be reset."""
+    last = Token(MAX_TOKEN)
+    sealed = await bench.desk.seal(SCOPE, last, Holder("a"))
+    assert isinstance(sealed, Mark)
+    refused = [
+        await bench.desk.seal(SCOPE, None, None),
+        await bench.desk.seal(SCOPE, Token(3), None),
+        await bench.fences.seal(SCOPE, Token(3), None),
+        await bench.desk.seal(SCOPE, last, Holder("b")),
+    ]
+    for answer in refused:
+        assert isinstance(answer, Problem)
+        assert "fencegate scopes reset" in answer.message
+        assert "None" not in answer.message
+        assert str(MAX_TOKEN + 1) not in answer.message
+    reset = await bench.desk.reset(SCOPE, "the end of the counter")
+    assert isinstance(reset, Mark)
+    assert await bench.desk.seal(SCOPE, None, None) == Mark(reset.era, 1)

@@ -266,6 +266,19 @@ def test_an_issuer_learns_its_floor_and_is_told_when_it_regressed(gateway: Gatew
     assert put(gateway, "eu", floor + 1).is_success
 
 
+def test_a_scope_at_the_last_token_is_told_as_such(gateway: GatewayProcess) -> None:
+    """Neither `show` nor `seal` speak of a next token; both name the way out, and it works."""
+    shown = run(gateway, "seal", "reports/eu", "--token", str(2**63 - 1))
+    assert "next      none" in shown.stdout
+    sealed = run(gateway, "seal", "reports/eu")
+    assert sealed.returncode != 0
+    for output in (shown.stdout, sealed.stderr):
+        assert "scopes reset" in output
+        assert str(2**63) not in output
+    assert run(gateway, "reset", "reports/eu", "--reason", "at the end").returncode == 0
+    assert "next      2 or above" in run(gateway, "seal", "reports/eu").stdout
+
+
 def test_a_token_in_two_hands_is_burnt_on_every_replica(pair: Pair) -> None:
     """Both holders are refused wherever they ask, until a higher token; counted once.
 
