@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.dialects.problem_json import problem_reply
 from gateway.edge.audit_log import AuditFailed, AuditLog
+from gateway.edge.control_strict import body_fault, printable
 from gateway.model.problem import Code, Problem
 from gateway.model.worker import WorkerKey, secret_digest
 
@@ -112,7 +113,7 @@ class AdminGate:
             "act": f"{scope['method']} {scope['path']}"[:_MAX_CHARS],
             **asked,
         }
-        if isinstance(asked.get("scope"), str):
+        if isinstance(asked.get("scope"), str) and body_fault(body) is None:
             told["before"] = await self._before(str(asked["scope"]))
         return told
 
@@ -186,7 +187,7 @@ def _asked(body: bytes) -> dict[str, object]:
     """The part of a request that belongs on record; nothing that is not known to be harmless."""
     asked = _object(body)
     return {
-        name: value[:_MAX_CHARS] if isinstance(value, str) else value
+        name: printable(value[:_MAX_CHARS]) if isinstance(value, str) else value
         for name, value in asked.items()
         if name in _ASKED and isinstance(value, str | int)
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Protocol, cast
 
-from fastapi import APIRouter, FastAPI, Query, Request, Response, Security
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
@@ -21,6 +21,7 @@ from gateway.edge.control_problem import problem_answer
 from gateway.edge.control_replicas import ReplicasDesk, replicas_routes
 from gateway.edge.control_requests import Askers, RequestDesk, request_routes
 from gateway.edge.control_reset import ResetDesk, reset_routes
+from gateway.edge.control_strict import Malformed, strict
 from gateway.edge.control_views import Reach, ScopePage, ScopeView, row_view, unreachable, view
 from gateway.engine.refusals import never_seen
 from gateway.model.claim import ScopePage as Scopes
@@ -32,6 +33,7 @@ from gateway.ports.registry import RegistryUnavailable
 
 _PAGE: Final = 1000
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_BAD_REQUEST: Final = 400
 _METHOD_NOT_ALLOWED: Final = 405
 _RETRY_S: Final = 1
 
@@ -118,11 +120,12 @@ def control_app(
     app.add_middleware(AdminGate, admins=admins, before=_state_of(desk))
     _answer_problems(app)
     app.include_router(_health_routes(readiness, exposition, digest))
-    app.include_router(_scope_routes(desk, reach))
-    app.include_router(reset_routes(desk, reach))
-    app.include_router(replicas_routes(desk))
+    checked = [Depends(strict)]
+    app.include_router(_scope_routes(desk, reach), dependencies=checked)
+    app.include_router(reset_routes(desk, reach), dependencies=checked)
+    app.include_router(replicas_routes(desk), dependencies=checked)
     if requests is not None:
-        app.include_router(request_routes(*requests))
+        app.include_router(request_routes(*requests), dependencies=checked)
     return app
 
 
@@ -225,6 +228,10 @@ def _answer_problems(app: FastAPI) -> None:
         text = "; ".join(_finding(finding) for finding in error.errors())
         return problem_answer(request, Problem(Code.REQUEST_MALFORMED, text))
 
+    @app.exception_handler(Malformed)
+    async def malformed(request: Request, error: Malformed) -> Response:
+        return problem_answer(request, error.problem)
+
     @app.exception_handler(RegistryUnavailable)
     async def unavailable(request: Request, error: RegistryUnavailable) -> Response:
         text = f"the registry did not answer: {error}"
@@ -237,6 +244,9 @@ def _answer_problems(app: FastAPI) -> None:
             text = f"{request.method} is not a method of {request.url.path}"
             allow = (error.headers or {}).get("Allow")
             return problem_answer(request, Problem(Code.METHOD_NOT_ALLOWED, text, allow=allow))
+        if error.status_code == _BAD_REQUEST:  # a body that the parser gave up on
+            text = "body: must be a JSON object in UTF-8"
+            return problem_answer(request, Problem(Code.REQUEST_MALFORMED, text))
         text = f"there is nothing at {request.url.path}; {OPEN} lists what there is"
         return problem_answer(request, Problem(Code.NOT_FOUND, text))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.edge.admin_gate import Admins
+from gateway.edge.audit_log import AuditLog
 from gateway.edge.control import control_app, describe
 from gateway.edge.control_requests import Askers
 from gateway.engine.request_log import RequestLog
@@ -216,6 +218,14 @@ async def test_a_seal_raises_the_mark(
         (b'{"scope": "a", "token": true}', "body.token"),
         (b'{"scope": "a", "holder": "b c"}', "body.holder"),
         (b'{"scope": "a", "tokn": 7}', "body.tokn"),
+        (b'{"scope": "a", "scope": "b"}', "body.scope: comes twice"),
+        (b'{"scope": "a", "token": 7, "token": 7}', "body.token: comes twice"),
+        (b'{"scope": "files:\\ud800"}', "body.scope: must be Unicode"),
+        (b'{"scope": "files:\\u0000"}', "body.scope: must be Unicode"),
+        (b'{"scope": "a", "holder": "\\udfff"}', "body.holder: must be Unicode"),
+        (b'{"scope": "a", "\\ud800": 1}', "body.\\ud800: must be Unicode"),
+        (b'{"scope": "\xff"}', "body"),
+        (b'{"scope": %s}' % (b"[" * 9_000), "body"),
     ],
 )
 async def test_a_malformed_seal_is_told_and_does_nothing(
@@ -226,6 +236,47 @@ async def test_a_malformed_seal_is_told_and_does_nothing(
     answer = await client.post("/v1/seal", headers=headers, content=body)
     assert told in problem(answer, Code.REQUEST_MALFORMED)["detail"]
     assert desk.sealed == []
+
+
+@pytest.mark.parametrize(
+    "query, told",
+    [
+        ("nmae=s/2", "query.nmae: is not known here; known: after, limit, name"),
+        ("name=s/2&name=s/3", "query.name: comes twice"),
+        ("name=s/%ED%A0%80", "query: must be Unicode"),
+        ("name=s/%ff", "query: must be Unicode"),
+        ("name=s/%00", "query.name: must be Unicode"),
+        ("%5Cud800=1", "is not known here"),
+    ],
+)
+async def test_a_malformed_query_is_told(client: httpx.AsyncClient, query: str, told: str) -> None:
+    """A mistyped filter would answer with all scopes; a repaired one with another's."""
+    answer = await client.get(f"/v1/scopes?{query}", headers=ADMIN)
+    assert told in problem(answer, Code.REQUEST_MALFORMED)["detail"]
+    other = await client.post("/v1/seal?token=7", headers=ADMIN, json={"scope": "a"})
+    assert "query.token: is not known" in problem(other, Code.REQUEST_MALFORMED)["detail"]
+
+
+async def test_a_malformed_act_is_on_record(desk: Desk, parts: Parts, tmp_path: Path) -> None:
+    """The audit trail and the look before an act take text that no file or registry can keep."""
+    trail = tmp_path / "audit"
+    app = control_app(
+        desk,
+        parts,
+        admins=Admins((WorkerKey("admin", KEY),), lambda: 0.0, AuditLog(trail)),
+        exposition=bytes,
+        digest=str,
+        version="1",
+    )
+    transport = httpx.ASGITransport(app)
+    headers = ADMIN | {"Content-Type": "application/json"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        for path in ("/v1/seal", "/v1/reset"):
+            text = b'{"scope": "files:\\ud800", "reason": "\\udfff"}'
+            answer = await client.post(path, headers=headers, content=text)
+            assert "must be Unicode" in problem(answer, Code.REQUEST_MALFORMED)["detail"]
+    assert (desk.sealed, desk.was_reset) == ([], [])
+    assert trail.read_text("utf-8").count('"refused"') == 2
 
 
 async def test_a_misspelt_scope_is_not_sealed(client: httpx.AsyncClient, desk: Desk) -> None:
