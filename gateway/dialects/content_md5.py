@@ -12,23 +12,19 @@ import hashlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
+from gateway.dialects.checked_body import CheckedBody
 from gateway.model.problem import Code, Problem
 from gateway.ports.body import Body, BodyError
 
 _SIZE_BYTES: Final = 16
 
 
-class DigestedBody:
+class DigestedBody(CheckedBody):
     """A body whose end is withheld until its digest is the one that was announced."""
 
     def __init__(self, source: Body, expected: bytes) -> None:
-        self.length = source.length
-        self._source = source
+        super().__init__(source, source.length)
         self._expected = expected
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield the pieces in order. Raises `BodyError`."""
-        return self._pieces()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         digest = hashlib.md5(usedforsecurity=False)

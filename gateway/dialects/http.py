@@ -16,6 +16,7 @@ from gateway.dialects.entity_tags import conditions
 from gateway.dialects.fence_fields import fence_fields
 from gateway.dialects.http_answers import render_outcome
 from gateway.dialects.plain_path import PlainPath, is_directory, plain_path
+from gateway.model.digest_fields import is_digest_field
 from gateway.model.object_action import DeleteObject, Fields, GetObject, PutObject
 from gateway.model.operation import Kind, Operation
 from gateway.model.outcome import Outcome
@@ -169,7 +170,13 @@ def _check_fields(request: RawRequest, kind: Kind) -> Problem | None:
 
 def _action(request: RawRequest, kind: Kind, key: str) -> GetObject | PutObject | DeleteObject:
     if kind is Kind.WRITE:
-        return PutObject("", key, request.body.length, _metadata(request))
+        digests = tuple(
+            (name.decode("ascii"), value.decode("latin-1"))
+            for name, value in sorted(request.fields)
+            if is_digest_field(name)
+        )
+        length, metadata = request.body.length, _metadata(request)
+        return PutObject("", key, length, metadata, digests=digests)
     if kind is Kind.DELETE:
         return DeleteObject("", key)
     return GetObject(

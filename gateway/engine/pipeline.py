@@ -27,7 +27,7 @@ from gateway.model.version import Look, NotLooked, Present
 from gateway.policy.access import granted
 from gateway.policy.decide import Permit
 from gateway.policy.document import Mode, Reads
-from gateway.ports.body import Body
+from gateway.ports.body import Body, Checked
 from gateway.ports.clock import Clock
 from gateway.ports.dialect import Parsed
 from gateway.ports.journey import current, stage
@@ -141,7 +141,10 @@ class Pipeline:
         async def attempt(write_id: str, previous: str | None) -> Outcome:
             return await self._write(parsed, store, permit, write_id, previous)
 
-        return await self._retries.once(parsed.operation, store, permit.scope, key, attempt)
+        outcome = await self._retries.once(parsed.operation, store, permit.scope, key, attempt)
+        if isinstance(outcome, Applied) and outcome.replayed and isinstance(parsed.body, Checked):
+            await parsed.body.check()  # this body was not needed, but may not lie either
+        return outcome
 
     async def _write(
         self, parsed: Parsed, store: Store, permit: Permit, write_id: str, previous: str | None

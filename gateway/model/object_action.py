@@ -31,7 +31,7 @@ class PutObject:
     `metadata` holds the fields the store keeps and gives back: content-type, content-encoding,
     content-disposition, content-language, cache-control, expires, x-amz-meta-*, and for an s3
     store every other x-amz-* field of its allow-list. `sha256` is the hex digest of the body that
-    the client signed, when it signed one.
+    the client signed, when it signed one; `digests` are the fields of other digests that it sent.
     """
 
     bucket: str
@@ -39,6 +39,7 @@ class PutObject:
     length: int | None
     metadata: Fields = ()
     sha256: str | None = None
+    digests: Fields = ()
 
 
 @dataclass(frozen=True, slots=True)

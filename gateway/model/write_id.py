@@ -12,6 +12,7 @@ import json
 from enum import Enum, auto
 from typing import Final, NamedTuple, assert_never
 
+from gateway.model.digest_fields import is_digest_field
 from gateway.model.mark import Scope
 from gateway.model.object_action import (
     DeleteObject,
@@ -35,7 +36,8 @@ class RequestName(NamedTuple):
     """What all attempts at one logical request share.
 
     `digest` stands for the lease (scope, token, holder) and the client's own key in it; `content`
-    for what is asked: method, resource, length, and the bytes where they are known beforehand.
+    for what is asked: method, resource, length, the digests that were sent, and the bytes where
+    they are known beforehand.
     """
 
     digest: str
@@ -99,13 +101,15 @@ def _body_of(operation: Operation) -> tuple[str, ...]:
     action = operation.action
     match action:
         case PutObject():
-            return (str(action.length), action.sha256 or "")
+            digests = (": ".join(digest) for digest in action.digests)
+            return (str(action.length), action.sha256 or "", *digests)
         case DeleteObject():
             return ()
         case InsertRow() | UpdateRows() | DeleteRows():
             return (repr(action),)
         case OriginRequest():
-            return (action.query.hex(), str(action.length))
+            sent = (f"{n!r}: {v!r}" for n, v in sorted(action.fields) if is_digest_field(n))
+            return (action.query.hex(), str(action.length), *sent)
         case GetObject() | ListObjects() | ListBuckets() | HeadBucket() | SelectRows():
             return ()
         case _:

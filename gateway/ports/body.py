@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gateway.model.problem import Problem
 
@@ -30,4 +30,13 @@ class Body(Protocol):
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield pieces in order. Raises `BodyError`."""
+        ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A body that came with a promise of what it is: a digest, a signature, a checksum."""
+
+    async def check(self) -> None:
+        """Read what nobody has read, to hold it to its promise. Raises `BodyError`."""
         ...

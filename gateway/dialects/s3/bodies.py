@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.dialects.checked_body import CheckedBody
 from gateway.dialects.s3.checksums import NEW_DIGEST, Digest
 from gateway.dialects.s3.chunks import ChunkDecoder, SignatureChain
 from gateway.dialects.s3.operations import CHECKSUM_FIELDS
@@ -23,6 +24,7 @@ from gateway.dialects.s3.payload import Payload
 from gateway.dialects.s3.refused import RefusedError, refused, s3_problem
 from gateway.dialects.s3.sigv4 import EMPTY_SHA256
 from gateway.dialects.s3.verify import Identity
+from gateway.model.object_action import Fields
 from gateway.ports.body import Body, BodyError
 from gateway.ports.dialect import RawRequest
 
@@ -40,7 +42,7 @@ class Check:
     code: str
 
 
-class VerifiedBody:
+class VerifiedBody(CheckedBody):
     """A body whose end is withheld until its checks hold."""
 
     def __init__(
@@ -50,14 +52,9 @@ class VerifiedBody:
         checks: Sequence[Check],
         decoder: ChunkDecoder | None = None,
     ) -> None:
-        self.length = length
-        self._source = source
+        super().__init__(source, length)
         self._checks = checks
         self._decoder = decoder
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield the decoded pieces in order. Raises `BodyError`."""
-        return self._pieces()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         async for raw in self._source:
@@ -125,6 +122,17 @@ def open_body(
         "XAmzContentSHA256Mismatch",
     )
     return VerifiedBody(request.body, length, [signed, *checks]), length, sha256
+
+
+def sent_digests(request: RawRequest) -> Fields:
+    """The digests of an upload that came in its head, for its retries to be compared by."""
+    return tuple(
+        sorted(
+            (name.decode(), value.strip(b" \t").decode("latin-1"))
+            for name, value in request.fields
+            if name == b"content-md5" or name in CHECKSUM_FIELDS
+        )
+    )
 
 
 def check_no_body(request: RawRequest, identity: Identity, form: Payload) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from gateway.dialects.fence_fields import fence_fields
-from gateway.dialects.s3.bodies import check_no_body, one_value, open_body
+from gateway.dialects.s3.bodies import check_no_body, one_value, open_body, sent_digests
 from gateway.dialects.s3.canonical import Pair, has_bad_escape, parse_query
 from gateway.dialects.s3.conditions import read_conditions, write_conditions
 from gateway.dialects.s3.credentials import PRESIGN_PARAMETERS, Auth
@@ -147,7 +147,8 @@ def _put(request: RawRequest, target: Target, identity: Identity, form: Payload)
     conditions = write_conditions(request)
     metadata = stored_fields(request)
     body, length, sha256 = open_body(request, identity, form)
-    action = PutObject(target.bucket, target.key, length, metadata, sha256)
+    digests = sent_digests(request)
+    action = PutObject(target.bucket, target.key, length, metadata, sha256, digests)
     return _Understood(Kind.WRITE, action, body, conditions)
 
 

@@ -2,11 +2,21 @@
 
 import base64
 import hashlib
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gateway.dialects.http import HttpDialect
+from gateway.dialects.origin import OriginDialect
+from gateway.engine.pipeline import Pipeline
+from gateway.model.mark import Scope
+from gateway.model.outcome import Applied
 from gateway.model.problem import Code, Problem
+from gateway.model.reply import ObjectPut
+from gateway.model.write_id import RequestName, request_name
+from gateway.policy.decide import Permit
+from gateway.policy.document import Mode, Reads
 from gateway.ports.body import BodyError
 from gateway.ports.dialect import Parsed, RawRequest
 from tests.unit.dialects.s3.s3_requests import Pieces, read_all
@@ -54,3 +64,65 @@ async def test_a_field_that_is_no_digest_is_refused(digests: tuple[bytes, ...]) 
 async def test_it_means_nothing_without_a_body(method: str) -> None:
     """Reads and deletes store no body: the field is not looked at."""
     assert isinstance(await parse(method, b"!"), Parsed)
+
+
+SCOPE = Scope("s")
+
+
+async def named(
+    dialect: HttpDialect | OriginDialect, *digests: tuple[bytes, bytes], method: str = "PUT"
+) -> RequestName:
+    fields = ((b"x-fence-token", b"1"), (b"idempotency-key", b"k"), *digests)
+    body = Pieces(b"hello")
+    request = RawRequest(method, b"/files/k", b"", fields, "r1", "h", False, 1.0, body)
+    parsed = await dialect.parse(request)
+    assert isinstance(parsed, Parsed)
+    name = request_name(parsed.operation, SCOPE)
+    assert name is not None
+    return name
+
+
+@pytest.mark.parametrize("field", [b"content-md5", b"content-digest", b"digest", b"repr-digest"])
+@pytest.mark.parametrize(
+    "dialect, method",
+    [
+        (DIALECT, "PUT"),
+        (OriginDialect("files", "/files", None), "PUT"),
+        (OriginDialect("files", "/files", None), "POST"),
+    ],
+)
+async def test_another_digest_is_another_content(
+    dialect: HttpDialect | OriginDialect, method: str, field: bytes
+) -> None:
+    """Of the same length, under the same key: no retry, but a key that was used twice."""
+    first = await named(dialect, (field, RIGHT), method=method)
+    assert await named(dialect, (field, RIGHT), method=method) == first
+    for other in (((field, OTHER),), ()):
+        changed = await named(dialect, *other, method=method)
+        assert changed.digest == first.digest
+        assert changed.content != first.content
+
+
+@pytest.mark.parametrize("read", [False, True])
+async def test_a_replay_does_not_take_a_body_that_lies(read: bool) -> None:
+    """The answer from memory needs no body, but holds it to its digest, wherever reading stopped.
+
+    The control: one that matches is answered.
+    """
+
+    async def once(*_: object) -> Applied:
+        return Applied(ObjectPut('"1"'), replayed=True)
+
+    pipeline: Any = object.__new__(Pipeline)
+    pipeline._retries = SimpleNamespace(key=lambda *_: "key", once=once)
+    permit = Permit(SCOPE, Mode.ENFORCE, Reads.CHECK, None)
+    for digest in (RIGHT, OTHER):
+        parsed = await parse("PUT", digest)
+        assert isinstance(parsed, Parsed)
+        if read:
+            await anext(aiter(parsed.body))
+        if digest is RIGHT:
+            assert isinstance(await pipeline._write_fenced(parsed, None, permit), Applied)
+        else:
+            with pytest.raises(BodyError, match="Content-MD5"):
+                await pipeline._write_fenced(parsed, None, permit)

@@ -9,6 +9,7 @@ import pytest
 from gateway.dialects.s3.metadata import MAX_USER_METADATA_BYTES
 from gateway.dialects.s3.parse import Context
 from gateway.model.conditions import NO_CONDITIONS, Conditions
+from gateway.model.mark import Scope
 from gateway.model.object_action import (
     DeleteObject,
     GetObject,
@@ -20,6 +21,7 @@ from gateway.model.object_action import (
 from gateway.model.operation import Kind
 from gateway.model.problem import Code
 from gateway.model.resource import Resource
+from gateway.model.write_id import request_name
 from gateway.ports.dialect import RawRequest
 from tests.unit.dialects.s3.s3_requests import ACCESS, Fields, parsed, problem, raw, signed
 
@@ -349,3 +351,21 @@ async def test_without_authentication_signed_and_unsigned_requests_pass() -> Non
     assert (await parsed(request, keys=None)).operation.worker is None
     answer = await problem(with_fields(plain, (b"x-amz-copy-source", b"b/k")), keys=None)
     assert answer.code is Code.NOT_FENCED
+
+
+async def test_other_digests_are_other_contents() -> None:
+    """An upload of the same length under the same SDK id is no retry when a checksum differs."""
+
+    async def content(*fields: tuple[bytes, bytes]) -> str:
+        fields = ((b"x-fence-token", b"4"), (b"amz-sdk-invocation-id", b"i"), *fields)
+        length = (b"content-length", b"5")
+        request = raw(*PUT, fields=(*fields, length), body=b"hello")
+        name = request_name((await parsed(request, None)).operation, Scope("s"))
+        assert name is not None
+        return name.content
+
+    md5 = [(b"content-md5", value) for value in (b"XUFAKrxLKna5cZ2REBfFkg==", b"A" * 22 + b"==")]
+    crc = [(b"x-amz-checksum-crc32", value) for value in (b"NhCmhg==", b"AAAAAA==")]
+    contents = [await content(), *[await content(field) for field in (*md5, *crc)]]
+    assert len(set(contents)) == 5
+    assert await content(md5[0]) == contents[1]  # control: a retry is one
