@@ -31,6 +31,7 @@ from gateway.edge.control import control_app
 from gateway.edge.control_requests import Askers
 from gateway.edge.fronts import Front, Listener
 from gateway.edge.limits import EdgeLimits
+from gateway.edge.place import Place
 from gateway.edge.reloads import Reloads
 from gateway.edge.request_ids import RequestIds
 from gateway.edge.server import CannotListen, EdgeServer, Sockets, bound_address
@@ -102,31 +103,7 @@ _CANNOT_START: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where this process stands: alone, or as one of a supervisor's workers on its sockets."""
-
-    sockets: tuple[int, ...] = ()
-    index: int | None = None
-    accept_rescope: bool = False
-
-    @property
-    def alone(self) -> bool:
-        """True without a supervisor."""
-        return self.index is None
-
-    @property
-    def leads(self) -> bool:
-        """True for the one process that says what all would say."""
-        return not self.index
-
-    def say(self, line: str) -> None:
-        """Tell an operator, once for all workers."""
-        if self.leads:
-            sys.stdout.write(line)
-
-
-def serve(policy: PolicySet, place: Place = Place()) -> int:
+def serve(policy: PolicySet, place: Place) -> int:
     """Serve a policy until SIGTERM or SIGINT. Returns the exit code."""
     try:
         uvloop.run(_serve(policy, place))
@@ -382,7 +359,10 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         for risk in await registry.probe():
             place.say(f"warning: {risk}\n")
         live = LivePolicy(
-            policy, registry, lambda: reread(policy), accept_rescope=place.accept_rescope
+            policy,
+            registry,
+            lambda: reread(policy, place.read),
+            accept_rescope=place.accept_rescope,
         )
         await live.start()
         reloads.add("policy", live.reload)
@@ -412,6 +392,7 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         listeners, sockets = build_listeners(policy, dialects, engine, control, place)
         lag = asyncio.create_task(watch_loop(clock, observer))
         stack.callback(lag.cancel)
+        place.follow(reloads)
         await engine.fences.start(max(s.capabilities.settle_ms for s in stores.values()) / 1000)
         await _run(policy, listeners, sockets, engine, readiness, clock, watch, place, tls)
 

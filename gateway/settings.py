@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from gateway.model.worker import WorkerKey, secret_digest
 from gateway.policy.auth_settings import ADMIN
 from gateway.policy.document import PolicySet
 from gateway.policy.load import load
+from gateway.policy.source import read_file
 from gateway.policy.store_settings import S3Settings
 
 ADMIN_KEY_VARIABLE: Final = "FENCEGATE_ADMIN_KEY"
@@ -46,9 +47,9 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
-def reread(policy: PolicySet) -> PolicySet:
+def reread(policy: PolicySet, read: Callable[[Path], str] = read_file) -> PolicySet:
     """Read the files of a policy again, as they were named. Raises `PolicyError`."""
-    return load(policy.sources, environ=environment(), overrides=policy.overrides)
+    return load(policy.sources, environ=environment(), overrides=policy.overrides, read=read)
 
 
 def policy_path() -> Path:

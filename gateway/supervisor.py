@@ -1,8 +1,10 @@
 """The supervisor: several worker processes on the same sockets, each a replica of its own.
 
 It holds the listening sockets, so that no connection is refused while a worker is replaced, starts
-a worker again when one ends, and passes signals on: SIGTERM and SIGINT stop all in good order,
-SIGHUP is the workers' own. It serves nothing itself. uvicorn's supervisor is not used, because it
+a worker again when one ends, and stops all in good order at SIGTERM and SIGINT. It alone reads the
+policy's files, at the start and at SIGHUP, and hands their texts to the workers over a line each:
+all go by one policy, and a worker whose line ends knows that its supervisor is gone. It serves
+nothing itself. uvicorn's supervisor is not used, because it
 takes SIGHUP for a restart (decisions, "Reload").
 """
 
@@ -12,6 +14,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -20,6 +23,8 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from gateway.edge.server import bind
 from gateway.policy.document import PolicySet
+from gateway.policy.offers import Offers
+from gateway.policy.texts import Texts, line_of
 from gateway.settings import METRICS_DIR_VARIABLE, admin_key, environment
 from gateway.system_clock import SystemClock
 
@@ -28,28 +33,33 @@ _SOON_S: Final = 2.0
 _START_S: Final = 30.0
 _PAUSES_S: Final = (0.0, 0.2, 1.0, 5.0)
 _KILL_AFTER_S: Final = 15.0
-_PASSED_ON: Final = (signal.SIGHUP, signal.SIGUSR1)
+_PASSED_ON: Final = (signal.SIGUSR1,)
 
 
-def supervise(policy: PolicySet, arguments: Sequence[str], count: int) -> int:
+def supervise(policy: PolicySet, texts: Texts, arguments: Sequence[str], count: int) -> int:
     """Run `count` workers until SIGTERM or SIGINT. Returns the exit code.
 
-    `arguments` are those of `fencegate serve`, for each worker. Raises `CannotListen`,
-    `UnusableSecret` and OSError.
+    `texts` are those that `policy` was read from, `arguments` those of `fencegate serve`, for each
+    worker. Raises `CannotListen`, `UnusableSecret` and OSError.
     """
-    return asyncio.run(Supervisor(policy, arguments, count).run())
+    return asyncio.run(Supervisor(policy, texts, arguments, count).run())
 
 
 class Supervisor:
     """Keeps the workers running until it is told to stop. One use only."""
 
-    def __init__(self, policy: PolicySet, arguments: Sequence[str], count: int) -> None:
+    def __init__(
+        self, policy: PolicySet, texts: Texts, arguments: Sequence[str], count: int
+    ) -> None:
         admin_key(policy, environment())  # made once, before the workers look for it
         addresses = (policy.server.listen, *(s.listen for s in policy.listening()))
         self._sockets = [bind(a.host, a.port) for a in addresses if a is not None]
         self._metrics_dir = policy.server.data_dir / "metrics"
         shutil.rmtree(self._metrics_dir, ignore_errors=True)
         self._metrics_dir.mkdir(parents=True)
+        self._paths = policy.sources
+        self._offers = Offers(texts)
+        self._lines: dict[int, asyncio.StreamWriter] = {}
         self._arguments = tuple(arguments)
         self._count = count
         self._begun: set[int] = set()
@@ -63,6 +73,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         for number in _PASSED_ON:
             loop.add_signal_handler(number, self._signal, number)
         try:
@@ -98,15 +109,21 @@ class Supervisor:
 
     async def _live(self, index: int) -> int:
         """Start a worker and wait for its end, or end it. Returns its exit code."""
-        fds = [taken.fileno() for taken in self._sockets]
+        mine, theirs = socket.socketpair()
+        fds = [*(taken.fileno() for taken in self._sockets), theirs.fileno()]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gateway", "serve", *self._arguments_of(index)),
-            *("--worker", f"{index}:{','.join(map(str, fds))}"),
+            *("--worker", ",".join(map(str, (index, *fds)))),
             pass_fds=fds,
             env={**environment(), METRICS_DIR_VARIABLE: str(self._metrics_dir.absolute())},
             start_new_session=True,  # a terminal's Ctrl-C reaches the supervisor alone
         )
+        theirs.close()
         self._running[index] = process
+        reader, self._lines[index] = await asyncio.open_unix_connection(sock=mine)
+        for number, texts in self._offers.joined(index):
+            self._lines[index].write(line_of(number, texts))
+        answers = asyncio.create_task(self._listen(index, reader))
         ended = asyncio.create_task(process.wait())
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -114,8 +131,25 @@ class Supervisor:
         if not ended.done():
             await self._end(process, ended)
         del self._running[index]
+        self._lines.pop(index).close()
+        answers.cancel()
+        self._offers.left(index)
         mark_process_dead(process.pid, str(self._metrics_dir))  # type: ignore[no-untyped-call]
         return await ended
+
+    async def _listen(self, index: int, reader: asyncio.StreamReader) -> None:
+        """Hear what a worker says to each offer."""
+        with contextlib.suppress(ConnectionError):
+            while line := await reader.readline():
+                number, verdict = line.split()
+                self._offers.answered(index, int(number), taken=verdict == b"taken")
+
+    def _reload(self) -> None:
+        """Read the files again, and let every worker judge them."""
+        texts = Texts.of(self._paths)
+        number = self._offers.offer(texts, self._lines)
+        for line in self._lines.values():
+            line.write(line_of(number, texts))
 
     def _arguments_of(self, index: int) -> tuple[str, ...]:
         """A rescope was accepted for the start, not for whatever the file says later."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import traceback
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Final
@@ -24,7 +25,9 @@ from gateway.cli.scopes import scopes
 from gateway.cli.tokens import tokens
 from gateway.policy.document import PolicySet
 from gateway.policy.load import PolicyError, load
+from gateway.policy.source import read_file
 from gateway.policy.strict import doubts
+from gateway.policy.texts import Texts
 from gateway.settings import DEBUG_VARIABLE, UnusableSecret, environment, policy_path
 
 FAILED: Final = 1
@@ -76,9 +79,14 @@ def _fail(text: str) -> None:
     sys.exit(FAILED)
 
 
-def _load(paths: list[Path] | None, overrides: list[str] | None) -> PolicySet:
+def _load(
+    paths: list[Path] | None,
+    overrides: list[str] | None,
+    read: Callable[[Path], str] = read_file,
+) -> PolicySet:
+    named = paths or [policy_path()]
     try:
-        return load(paths or [policy_path()], environ=environment(), overrides=overrides or ())
+        return load(named, environ=environment(), overrides=overrides or (), read=read)
     except PolicyError as wrong:
         for mistake in wrong.mistakes:
             typer.echo(str(mistake), err=True)
@@ -101,39 +109,40 @@ def serve(
     worker: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a policy until SIGTERM or SIGINT."""
-    checked = _load(policy, set_)
     if worker is not None:
         from gateway import app as root
+        from gateway.edge.place import Place
+        from gateway.edge.supervised import SupervisorLine
 
-        index, _, fds = worker.partition(":")
-        place = root.Place(tuple(map(int, fds.split(","))), int(index), accept_rescope)
-        raise typer.Exit(root.serve(checked, place))
+        index, *fds = map(int, worker.split(","))
+        line = SupervisorLine(fds.pop())
+        place = Place(tuple(fds), index, accept_rescope, line)
+        raise typer.Exit(root.serve(_load(policy, set_, line.read), place))
+    texts = Texts.of(policy or [policy_path()])
+    checked = _load(policy, set_, texts.read)
     if workers == 1:
         from gateway import app as root
+        from gateway.edge.place import Place
 
-        raise typer.Exit(root.serve(checked, root.Place(accept_rescope=accept_rescope)))
+        raise typer.Exit(root.serve(checked, Place(accept_rescope=accept_rescope)))
     if checked.registry.type == "memory":
         text = 'registry.type = "memory" is one process\'s own: --workers 1, or type = "sqlite"'
         typer.echo(f"fencegate: {text}", err=True)
         raise typer.Exit(WRONG_INPUT)
-    raise typer.Exit(_supervised(checked, policy, set_, workers, accept_rescope))
+    arguments = [str(path) for path in policy or ()]
+    arguments += [part for assignment in set_ or () for part in ("--set", assignment)]
+    raise typer.Exit(_supervised(checked, texts, arguments, workers, accept_rescope))
 
 
 def _supervised(
-    checked: PolicySet,
-    policy: list[Path] | None,
-    set_: list[str] | None,
-    workers: int,
-    accept: bool,
+    checked: PolicySet, texts: Texts, arguments: list[str], workers: int, accept: bool
 ) -> int:
     from gateway.edge.server import CannotListen
     from gateway.supervisor import ACCEPT_RESCOPE, supervise
 
-    arguments = [str(path) for path in policy or ()]
-    arguments += [part for assignment in set_ or () for part in ("--set", assignment)]
     arguments += [ACCEPT_RESCOPE] if accept else []
     try:
-        return supervise(checked, arguments, workers)
+        return supervise(checked, texts, arguments, workers)
     except CannotListen as error:
         typer.echo(f"fencegate: {error}", err=True)
         return FAILED

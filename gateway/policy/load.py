@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,17 +24,22 @@ __all__ = ["Mistake", "PolicyError", "load", "loads"]
 
 
 def load(
-    paths: Sequence[Path], *, environ: Mapping[str, str], overrides: Sequence[str] = ()
+    paths: Sequence[Path],
+    *,
+    environ: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    read: Callable[[Path], str] = read_file,
 ) -> PolicySet:
     """Read policy files as one policy. `overrides` are `section.key=value` texts.
 
-    `environ` is what `${NAME}` is looked up in. Raises `PolicyError` with every mistake found.
+    `environ` is what `${NAME}` is looked up in; `read` gives the text of a file.
+    Raises `PolicyError` with every mistake found.
     """
     source = Source()
     mistakes: list[Mistake] = []
     for path in paths:
         try:
-            merge(source, parse(read_file(path), str(path)))
+            merge(source, parse(read(path), str(path)))
         except PolicyError as error:
             mistakes += error.mistakes
     if mistakes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -132,6 +135,49 @@ def test_every_worker_takes_the_change(gateway_process: Start) -> None:
     gateway = gateway_process(POLICY, arguments=("--workers", "2"))
     assert put(gateway, "a", 5) == 201
     change(gateway, SCOPE, f'{SCOPE}\nmethods = ["GET"]')
-
-    # One that is still starting ends, and is started again with the new file.
     wait_until(lambda: {put(gateway, "a", 6) for _ in range(20)} == {405}, 20, "405 of all workers")
+
+
+def replace_worker(gateway: GatewayProcess) -> None:
+    """End one worker, and wait until another has taken its place."""
+    children = Path(f"/proc/{gateway.pid}/task/{gateway.pid}/children")
+    before = children.read_text().split()
+    os.kill(int(before[0]), signal.SIGTERM)
+
+    def replaced() -> bool:
+        now = children.read_text().split()
+        return len(now) == 2 and before[0] not in now
+
+    wait_until(replaced, 20, "another worker")
+    os.kill(int(before[1]), signal.SIGSTOP)  # so that the new one answers
+    try:
+        wait_until(gateway.ready, 30, "the new worker")
+    finally:
+        os.kill(int(before[1]), signal.SIGCONT)
+
+
+def answers(gateway: GatewayProcess) -> set[int]:
+    """What the workers say to a write; with six of them, each has most likely been asked."""
+    return {put(gateway, "a", 6) for _ in range(6)}
+
+
+def test_a_replaced_worker_knows_no_edit_that_the_others_do_not(gateway_process: Start) -> None:
+    """An edit is nobody's until SIGHUP, and a mistake is nobody's at all."""
+    gateway = gateway_process(POLICY, arguments=("--workers", "2"))
+    assert put(gateway, "a", 5) == 201
+    change(gateway, SCOPE, 'scop = "reports"')
+    assert "policy.toml:11: rules[0].scop: there is" in told(gateway, "reload_failed")["error"]
+    gateway.policy_path.write_text(gateway.document.replace(SCOPE, f'{SCOPE}\nmethods = ["GET"]'))
+    replace_worker(gateway)
+    assert answers(gateway) == {204}
+
+
+def test_a_replaced_worker_goes_by_what_the_others_took(gateway_process: Start) -> None:
+    """What SIGHUP brought is kept, whatever the file holds by then."""
+    gateway = gateway_process(POLICY, arguments=("--workers", "2"))
+    assert put(gateway, "a", 5) == 201
+    change(gateway, SCOPE, f'{SCOPE}\nmethods = ["GET"]')
+    wait_until(lambda: answers(gateway) == {405}, 20, "405 of all workers")
+    gateway.policy_path.write_text("nonsense")
+    replace_worker(gateway)
+    assert answers(gateway) == {405}

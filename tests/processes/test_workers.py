@@ -119,6 +119,27 @@ def test_sigterm_stops_all_of_them(gateway: GatewayProcess) -> None:
     assert put(gateway, 6).is_success
 
 
+def test_workers_end_with_their_supervisor(gateway: GatewayProcess) -> None:
+    """Killed, it stops nobody: each worker sees it gone, and leaves in good order."""
+    pids = workers(gateway)
+    gateway.kill()
+    wait_until(
+        lambda: not any(_runs(pid) for pid in pids),
+        20,
+        "the workers' end",
+    )
+    gateway.start()
+    assert put(gateway, 5).is_success
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is more than an ended process that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_a_start_that_cannot_succeed_is_not_repeated(gateway_process: Start) -> None:
     """A worker that says what is wrong ends the supervisor with it."""
     broken = POLICY.replace('init = """', 'init = """ nonsense')
