@@ -27,7 +27,7 @@ env: ## .venv with what checks and tests need
 	@$(DEV)
 
 test: env ## all tests that need packages from the lock only
-	$(BIN)/python -m pytest -n 2 -m 'not slow and not extra' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow and not extra' $(PYTEST_ARGS)
 
 test-slow: env ## long explorations and soaks
 	$(BIN)/python -m pytest -m 'slow and not extra' $(PYTEST_ARGS)

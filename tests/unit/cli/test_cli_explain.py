@@ -177,7 +177,8 @@ def test_half_a_body_is_told_until_it_was_probed(policy: PolicySet) -> None:
 )
 def test_a_registry_without_durability_is_told(registry: str, text: str) -> None:
     """Each shared registry can be configured to lose marks, and can be restored from a backup."""
-    policy = loads(f"{POLICY}[registry]\n{registry}\n")
+    shared = POLICY.replace("settle_ms = 7000", f'settle_ms = 7000\nstamp_key = "{"k" * 32}"')
+    policy = loads(f"{shared}[registry]\n{registry}\n")
     gaps = "\n".join(promise([policy.stores["files"]], policy.registry).not_covered)
     assert text in gaps
     assert "restored from a backup" in gaps
