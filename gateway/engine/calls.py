@@ -40,19 +40,24 @@ class RegistryCalls:
         self._timeout_s = timeout_s
 
     async def _call(self, op: str, work: Coroutine[Any, Any, T]) -> T:
+        """The answer. Late work is cancelled and left behind: its end may be late as well."""
         began_s = self._clock.boottime_s()
         ok, why = False, "it was given up"
+        step = asyncio.get_running_loop().create_task(work)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await work
+            await asyncio.wait((step,), timeout=self._timeout_s)
+            if not step.done():
+                why = f"the registry did not answer {op} within {self._timeout_s:g} s"
+                raise RegistryUnavailable(why)
+            answer = step.result()
             ok, why = True, ""
-        except TimeoutError as late:
-            why = f"the registry did not answer {op} within {self._timeout_s:g} s"
-            raise RegistryUnavailable(why) from late
         except Exception as error:
             why = str(error) or type(error).__name__
             raise
         finally:
+            if not step.done():
+                step.add_done_callback(_look_at)
+                step.cancel()
             self._observer.emit(RegistryCalled(op, self._clock.boottime_s() - began_s, ok, why))
         return answer
 
@@ -133,3 +138,9 @@ class RegistryCalls:
     async def recall(self, scope: Scope, mark: Mark) -> Mark:
         """See `Registry.recall`."""
         return await self._call("recall", self._registry.recall(scope, mark))
+
+
+def _look_at(step: asyncio.Task[Any]) -> None:
+    """Take note of how work that was given up ended; nobody waits for it any more."""
+    if not step.cancelled():
+        step.exception()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -14,6 +15,7 @@ from gateway.model.token import Token
 from gateway.ports.registry import RegistryUnavailable
 from gateway.registries.postgres import PostgresRegistry
 from tests.services.postgres import PostgresServer
+from tests.services.registries import SharedPostgres
 
 REPLICA = ReplicaId("r")
 
@@ -136,4 +138,24 @@ async def test_an_unusable_address_is_named_without_its_password(
     with pytest.raises(RegistryUnavailable, match=match) as failed:
         await registry.probe()
     assert "s3cret" not in str(failed.value)
+    await registry.aclose()
+
+
+async def test_a_silent_server_keeps_no_connection(
+    new_postgres: Callable[[], PostgresServer],
+) -> None:
+    """Steps on connections that were in use before are late in time, again and again."""
+    server = SharedPostgres(postgres := new_postgres())
+    registry = PostgresRegistry(postgres.dsn(), timeout_s=0.5)
+    generation = await registry.join(REPLICA)
+    await asyncio.gather(*(registry.identity() for _ in range(8)))  # all connections are open
+    server.pause()
+    try:
+        for _ in range(6):  # more often than there are connections
+            with pytest.raises(RegistryUnavailable, match=r"no answer within 0\.5 s"):
+                async with asyncio.timeout(30):
+                    await registry.beat(REPLICA, generation)
+    finally:
+        server.resume()
+    assert await registry.beat(REPLICA, generation)
     await registry.aclose()

@@ -37,11 +37,11 @@ class Database:
 
     async def rows(self, statement: str, *arguments: Any) -> list[Any]:
         """The rows of one statement, in which "@" is the schema."""
-        return await self._guarded(lambda pool: pool.fetch(self._named(statement), *arguments))
+        return await self._guarded(lambda at: at.fetch(self._named(statement), *arguments))
 
     async def row(self, statement: str, *arguments: Any) -> Any:
         """The first row of one statement, None when it has none."""
-        return await self._guarded(lambda pool: pool.fetchrow(self._named(statement), *arguments))
+        return await self._guarded(lambda at: at.fetchrow(self._named(statement), *arguments))
 
     async def value(self, statement: str, *arguments: Any) -> Any:
         """The first value of the first row."""
@@ -52,7 +52,12 @@ class Database:
         """A connection of its own that listens. The caller closes it."""
         try:
             connection = await asyncpg.connect(self._url, timeout=self._timeout_s)
-            await connection.add_listener(channel, lambda *event: heard(str(event[3])))
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await connection.add_listener(channel, lambda *event: heard(str(event[3])))
+            except BaseException:
+                connection.terminate()
+                raise
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
             raise self._unavailable(error) from None
         return connection
@@ -70,12 +75,26 @@ class Database:
             async with asyncio.timeout(self._timeout_s):
                 if not self._ready:
                     await self._prepare()
-                return await step(self._pool)
+                return await self._on_connection(step)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
             wrong: BaseException = error
         if isinstance(wrong, _MISSING):
             self._ready = False  # somebody emptied the database: made again by the next step
         raise self._unavailable(wrong)  # outside, so that the driver's error is no context of ours
+
+    async def _on_connection(self, step: Callable[[Any], Awaitable[T]]) -> T:
+        """Run a step that may be given up at any time, whatever the server does.
+
+        The pool takes a connection back when the server has confirmed the cancellation, however
+        long that takes; one that is dropped is not waited for. The server's own
+        `statement_timeout` ends what it still does.
+        """
+        async with self._pool.acquire() as connection:
+            try:
+                return await step(connection)
+            except asyncio.CancelledError:
+                connection.terminate()
+                raise
 
     def _unavailable(self, error: BaseException) -> RegistryUnavailable:
         text = str(error).partition("\n")[0] or type(error).__name__
@@ -110,29 +129,38 @@ class Database:
                     },
                 )
                 await self._pool
-            await self._create()
+            await self._on_connection(self._create)
             self._ready = True
 
-    async def _create(self) -> None:
+    async def _create(self, connection: Any) -> None:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            await self._create_schema(connection)
+        except Exception:  # a cancelled step says nothing more: the connection is dropped
+            await transaction.rollback()
+            raise
+        await transaction.commit()
+
+    async def _create_schema(self, connection: Any) -> None:
         sql = resources.files(__package__).joinpath("schema.sql").read_text()
-        async with self._pool.acquire() as connection, connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _CREATING)
-            known = await connection.fetchval("SELECT to_regclass($1)", f"{self.schema}.meta")
-            if known is not None:
-                found = await connection.fetchval(
-                    self._named("SELECT value FROM @.meta WHERE name = 'schema'")
-                )
-                if found == _SCHEMA_VERSION:
-                    return
-                raise ValueError(
-                    f"schema {self.schema} has version {found}, this release knows"
-                    f" {_SCHEMA_VERSION}: use the release that wrote it, or a later one"
-                )
-            await connection.execute(self._named("CREATE SCHEMA IF NOT EXISTS @"))
-            await connection.execute(self._named(sql))
-            await connection.execute(
-                self._named(
-                    "INSERT INTO @.meta VALUES ('schema', $1), ('identity', gen_random_uuid())"
-                ),
-                _SCHEMA_VERSION,
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _CREATING)
+        known = await connection.fetchval("SELECT to_regclass($1)", f"{self.schema}.meta")
+        if known is not None:
+            found = await connection.fetchval(
+                self._named("SELECT value FROM @.meta WHERE name = 'schema'")
             )
+            if found == _SCHEMA_VERSION:
+                return
+            raise ValueError(
+                f"schema {self.schema} has version {found}, this release knows"
+                f" {_SCHEMA_VERSION}: use the release that wrote it, or a later one"
+            )
+        await connection.execute(self._named("CREATE SCHEMA IF NOT EXISTS @"))
+        await connection.execute(self._named(sql))
+        await connection.execute(
+            self._named(
+                "INSERT INTO @.meta VALUES ('schema', $1), ('identity', gen_random_uuid())"
+            ),
+            _SCHEMA_VERSION,
+        )

@@ -40,6 +40,50 @@ class Broken(MemoryRegistry):
         return None
 
 
+class Clinging(MemoryRegistry):
+    """Its driver does not end when it is cancelled, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def scope(self, scope: Scope) -> ScopeRow | None:
+        """Wait for the server, then for the server's word on the cancellation."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.let_go.wait()
+            self.ended.set()
+        return None
+
+
+async def test_a_call_is_late_whatever_its_driver_does() -> None:
+    """Work that clings to a silent server holds nobody up, and ends when it can."""
+    clinging = Clinging()
+    calls = RegistryCalls(clinging, SystemClock(), Heard(), timeout_s=0.01)
+    with pytest.raises(RegistryUnavailable, match="did not answer scope"):
+        async with asyncio.timeout(30):
+            await calls.scope(Scope("jobs"))
+    assert not clinging.ended.is_set(), "nothing clung: the test shows nothing"
+    clinging.let_go.set()
+    async with asyncio.timeout(30):
+        await clinging.ended.wait()
+
+
+async def test_a_call_ends_with_its_caller() -> None:
+    """Who gives up takes the step along: nothing goes on that nobody waits for."""
+    clinging = Clinging()
+    clinging.let_go.set()
+    calls = RegistryCalls(clinging, SystemClock(), Heard(), timeout_s=300)
+    caller = asyncio.create_task(calls.scope(Scope("jobs")))
+    await asyncio.sleep(0)
+    caller.cancel()
+    async with asyncio.timeout(30):
+        await clinging.ended.wait()
+    assert caller.cancelled()
+
+
 @pytest.mark.parametrize(
     "failure, why",
     [
