@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 POLL_INTERVAL_S = 0.02
+FIRST_PORT, LAST_PORT = 12_000, 32_000
+
+_chance = random.SystemRandom()
+_given: set[int] = set()
 
 
 def package_folder(package: str) -> Path:
@@ -24,10 +30,19 @@ def package_folder(package: str) -> Path:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback address that nobody has, at random, and never the same one twice.
+
+    It lies below those that the kernel gives to outgoing connections (Linux: 32768 and above,
+    ip-sysctl, "ip_local_port_range"), one of which could take it before its server listens.
+    """
+    while True:
+        port = _chance.randrange(FIRST_PORT, LAST_PORT)
+        if port in _given:
+            continue
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            _given.add(port)
+            return port
 
 
 def wait_until(condition: Callable[[], bool], deadline_s: float, what: str) -> None:

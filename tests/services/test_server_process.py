@@ -1,11 +1,14 @@
 """The harness itself: what a test believes about a server's life must be true."""
 
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.services.server_process import (
+    LAST_PORT,
+    LOOPBACK,
     ServerProcess,
     accepts_connections,
     free_port,
@@ -28,6 +31,15 @@ def listener(directory: Path, port: int) -> ServerProcess:
         directory=directory,
         ready=lambda: accepts_connections(port),
     )
+
+
+def test_a_port_is_given_once_and_no_connection_takes_it() -> None:
+    """Ports are different, and none is one that the kernel chooses for an outgoing connection."""
+    ports = [free_port() for _ in range(200)]
+    assert len(set(ports)) == 200
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        assert max(ports) < LAST_PORT < probe.getsockname()[1]
 
 
 def test_started_means_ready_and_stopped_means_gone(tmp_path: Path) -> None:
