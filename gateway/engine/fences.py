@@ -338,8 +338,8 @@ class Fences:
                     waiter.answer.set_result(effect)
             case SendClaim():
                 self._spawn(self._claim(scope, effect))
-            case AwaitDrain(registration, mark):
-                self._spawn(self._drain(scope, registration, mark))
+            case AwaitDrain(registration, mark, seen):
+                self._spawn(self._drain(scope, registration, mark, seen=seen))
             case Yield(generation, mark):
                 self._spawn(self._yield(scope, generation, mark))
             case Hasten(ticket):
@@ -372,6 +372,7 @@ class Fences:
             generation,
             effect.registration,
             effect.max_jump,
+            effect.gives_up,
         )
         try:
             with stage("claim"):
@@ -407,12 +408,16 @@ class Fences:
         if not isinstance(error, TimeoutError | RegistryUnavailable | CarryFailed):
             self._observer.emit(Faulted(where, repr(error)))
 
-    async def _drain(self, scope: Scope, registration: RegistrationId, mark: Mark) -> None:
+    async def _drain(
+        self, scope: Scope, registration: RegistrationId, mark: Mark, *, seen: bool
+    ) -> None:
         began_s = self._clock.boottime_s()
         try:
             with stage("drain"):
                 async with asyncio.timeout(self._timing.drain_timeout_s):
-                    await self._until_drained(scope, mark)
+                    if not seen:
+                        await self._until_drained(scope, mark)
+                    await self.carry(scope, mark)
         except Exception as error:
             self._fault("drain", error)
             self._observer.emit(Drained(scope, self._clock.boottime_s() - began_s, complete=False))
@@ -436,7 +441,6 @@ class Fences:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), pause_s)
             pause_s = min(2 * pause_s, longest_s)
-        await self.carry(scope, mark)
 
     async def _yield(self, scope: Scope, generation: Generation, mark: Mark) -> None:
         pause_s = _POLL_S[1]
@@ -467,7 +471,8 @@ class Fences:
                 self._spawn(self._forget(scope, registrations))
                 return
         self.apply(scope, Forgotten(registrations))
-        if fence.is_idle(self._views[scope]):
+        view = self._views.get(scope)
+        if view is not None and fence.is_idle(view) and not view.registrations:
             del self._views[scope]
 
     def _make_room(self) -> None:

@@ -124,14 +124,16 @@ def arrive(view: View, event: Arrived, here: Here, rules: Rules = RULES) -> Next
         ticket = Ticket(number, era, token, holder, here.generation, Phase.OPEN)
         return view._replace(tickets=(*view.tickets, ticket)), (Admit(number, view.mark),)
     ticket = Ticket(number, era, token or 0, holder, here.generation, Phase.WAITING)
-    return _wait(view, ticket, token, max_jump)
+    return _wait(view, ticket, token, max_jump, rules)
 
 
 def _why_below(mark: Mark, token: int | None) -> Why:
     return Why.DUPLICATE if mark.burnt and mark.token == token else Why.STALE
 
 
-def _wait(view: View, ticket: Ticket, token: Token | None, max_jump: int | None) -> Next:
+def _wait(
+    view: View, ticket: Ticket, token: Token | None, max_jump: int | None, rules: Rules
+) -> Next:
     """Let a ticket wait for an attempt that claims the same, or start one."""
     if token is not None:
         wanted = (token, ticket.holder, max_jump)
@@ -141,13 +143,29 @@ def _wait(view: View, ticket: Ticket, token: Token | None, max_jump: int | None)
                 return view._replace(tickets=(*view.tickets, waiting)), _NOTHING
     registration = RegistrationId(f"{ticket.generation}.{ticket.id}")
     attempt = Attempt(registration, token, ticket.holder, None, max_jump)
+    if rules.may_give_up(view):
+        view, attempt = _give_up(view, attempt, rules)
     after = view._replace(
         tickets=(*view.tickets, ticket._replace(attempt=registration)),
         attempts=(*view.attempts, attempt),
     )
     if view.evicting:  # claims queue until the registry has removed the old registrations
         return after, _NOTHING
-    return after, (SendClaim(registration, view.mark.era, token, ticket.holder, max_jump),)
+    return after, (_sent(attempt, view.mark.era),)
+
+
+def _give_up(view: View, attempt: Attempt, rules: Rules) -> tuple[View, Attempt]:
+    """Let the claim carry the yield of what is lower."""
+    token = attempt.token
+    gone = tuple(h for h in view.registrations if token is None or h.token < token)
+    if not gone:
+        return view, attempt
+    return rules.after_giving_up(view, gone), attempt._replace(gives_up=gone)
+
+
+def _take_back(view: View, attempt: Attempt) -> View:
+    """The claim was refused: what it would have removed stands as before."""
+    return view._replace(registrations=(*view.registrations, *attempt.gives_up))
 
 
 def _attempt(view: View, registration: RegistrationId) -> Attempt | None:
@@ -163,9 +181,14 @@ def _without(view: View, registration: RegistrationId) -> View:
 
 
 def _abandon(view: View, registration: RegistrationId, why: Why) -> Next:
+    """Give an attempt up. Whether its claim took place is not known: what it gave up must go."""
     waiting = _waiting(view, registration)
+    attempt = _attempt(view, registration)
     after = _without(view, registration)
-    return after, tuple(Refuse(t.id, why, view.mark) for t in waiting)
+    refused = tuple(Refuse(t.id, why, view.mark) for t in waiting)
+    if attempt is None or attempt.mark is not None or not attempt.gives_up:
+        return after, refused
+    return after, (*refused, Forget(tuple(held.id for held in attempt.gives_up)))
 
 
 def _waiting(view: View, registration: RegistrationId) -> tuple[Ticket, ...]:
@@ -186,6 +209,7 @@ def _answered(
             return _claimed(view, attempt, answer, here, rules)
         case ClaimStale(mark) | ClaimBurnt(mark) | ClaimImplausible(mark):
             why = _why_refused(answer)
+            view = _take_back(view, attempt)
             owes = bool(view.registrations)
             after, effects = _heard(view, mark, here, rules, own=registration, owes=owes)
             refused = tuple(Refuse(t.id, why, mark) for t in _waiting(after, registration))
@@ -229,10 +253,11 @@ def _claimed(view: View, attempt: Attempt, answer: Claimed, here: Here, rules: R
         ),
     )
     raised = answer.raised_from is not None
-    if not here.carries and rules.is_drained(answer.lower, here, raised=raised):
+    drained = rules.is_drained(answer.lower, here, raised=raised)
+    if drained and not here.carries:
         after, admitted = _open(after, known_attempt)
         return after, (*effects, *admitted)
-    return after, (*effects, AwaitDrain(registration, mark))
+    return after, (*effects, AwaitDrain(registration, mark, seen=drained))
 
 
 def _outrun(view: View, registration: RegistrationId) -> Next:
@@ -274,11 +299,15 @@ def _era(view: View, attempt: Attempt, era: Era) -> Next:
     if era < view.mark.era:  # the registry has gone back: nothing of it can be trusted
         return _abandon(view, attempt.registration, Why.UNAVAILABLE)
     after = _renewed(view, Mark(era, 0)) if era > view.mark.era else view
-    return after, (_sent(attempt, era),)
+    again = attempt._replace(gives_up=())  # a reset waits until nothing is registered
+    attempts = tuple(again if a == attempt else a for a in after.attempts)
+    return after._replace(attempts=attempts), (_sent(again, era),)
 
 
 def _sent(attempt: Attempt, era: Era) -> SendClaim:
-    return SendClaim(attempt.registration, era, attempt.token, attempt.holder, attempt.max_jump)
+    gives_up = tuple(held.id for held in attempt.gives_up)
+    registration, token, holder = attempt.registration, attempt.token, attempt.holder
+    return SendClaim(registration, era, token, holder, attempt.max_jump, gives_up)
 
 
 def _renewed(view: View, mark: Mark) -> View:

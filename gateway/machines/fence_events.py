@@ -132,20 +132,25 @@ class Pass(NamedTuple):
 
 
 class SendClaim(NamedTuple):
-    """Send this claim to the registry."""
+    """Send this claim to the registry, with the registrations that it gives up."""
 
     registration: RegistrationId
     era: Era
     token: Token | None
     holder: Holder | None
     max_jump: int | None = None
+    gives_up: tuple[RegistrationId, ...] = ()
 
 
 class AwaitDrain(NamedTuple):
-    """Watch the registry until nothing below `mark` is registered, or time runs out."""
+    """Watch the registry until nothing below `mark` is registered, or time runs out.
+
+    `seen`: the registry's answer has shown it already, and only the stores have to follow.
+    """
 
     registration: RegistrationId
     mark: Mark
+    seen: bool = False
 
 
 class Yield(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.machines.fence_state import Here, Phase, Ticket, View, Why
+from gateway.machines.fence_state import Held, Here, Phase, Ticket, View, Why
 from gateway.model.claim import Generation, Registration
 from gateway.model.mark import Mark
 from gateway.model.token import Holder, Token
@@ -60,6 +60,16 @@ class Rules:
             and (ticket.era, ticket.token, False) < mark.rank
             for ticket in view.tickets
         )
+
+    def may_give_up(self, view: View) -> bool:
+        """Rule 4: a claim may carry the yield while no ticket and no claim stands below it."""
+        idle = all(ticket.phase is Phase.WAITING for ticket in view.tickets)
+        return idle and not (view.attempts or view.owed or view.old or view.evicting)
+
+    def after_giving_up(self, view: View, gone: tuple[Held, ...]) -> View:
+        """Rule 1: under what a claim gives up nothing is admitted from the moment it is sent."""
+        kept = tuple(held for held in view.registrations if held not in gone)
+        return view._replace(ready=None, registrations=kept)
 
     def after_lapse(self, view: View, generation: Generation) -> View:
         """Rule 7: waiting and open tickets die, nothing is ready, registrations become old ones."""

@@ -31,10 +31,18 @@ class Ticket(NamedTuple):
     attempt: RegistrationId | None = None
 
 
+class Held(NamedTuple):
+    """A registration of the current generation and era, as far as this replica knows."""
+
+    id: RegistrationId
+    token: int
+
+
 class Attempt(NamedTuple):
     """A claim on its way, or (once `mark` is known) the drain behind it.
 
-    `token` is None while the registry is asked to issue the next one.
+    `token` is None while the registry is asked to issue the next one. `gives_up` are lower
+    registrations that the claim removes if it holds; nothing may be admitted under them any more.
     """
 
     registration: RegistrationId
@@ -42,6 +50,7 @@ class Attempt(NamedTuple):
     holder: Holder | None
     mark: Mark | None = None
     max_jump: int | None = None
+    gives_up: tuple[Held, ...] = ()
 
 
 class Ready(NamedTuple):
@@ -49,13 +58,6 @@ class Ready(NamedTuple):
 
     token: int
     holder: Holder | None
-
-
-class Held(NamedTuple):
-    """A registration of the current generation and era, as far as this replica knows."""
-
-    id: RegistrationId
-    token: int
 
 
 class View(NamedTuple):

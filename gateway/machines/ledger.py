@@ -112,10 +112,22 @@ def _hold(record: Record, claim: Claim, token: int) -> Ruling:
     else:
         mark = before._replace(holder=before.holder or claim.holder)
     entry = Registration(claim.registration, claim.replica, claim.generation, mark.era, mark.token)
-    after = Record(mark, registered(record, entry))
+    after = _given_up(Record(mark, registered(record, entry)), claim)
     lower = below(after, mark)
     raised = before if mark.rank > before.rank else None
     return Ruling(after, Claimed(mark, lower, raised), _owners(lower))
+
+
+def _given_up(record: Record, claim: Claim) -> Record:
+    """Remove what the claimer yields with its claim (rule 4): its own, by id, and only if lower."""
+    gone = {
+        r
+        for r in below(record, record.mark)
+        if r.id in claim.gives_up and r.generation == claim.generation
+    }
+    if not gone:
+        return record
+    return record._replace(registrations=tuple(r for r in record.registrations if r not in gone))
 
 
 def yielded(record: Record, generation: Generation, mark: Mark) -> Record:

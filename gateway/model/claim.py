@@ -42,7 +42,9 @@ class Claim:
 
     `registration` is the id that the new registration shall have, chosen by the claimer so that
     a claim whose answer was lost can still be undone. With `max_jump`, a raise by more than that
-    is refused and not learnt; the first mark of an era may be any number.
+    is refused and not learnt; the first mark of an era may be any number. `gives_up` are lower
+    registrations of the claimer's generation on which no write stands: they go with the claim, if
+    it holds.
     """
 
     scope: Scope
@@ -53,6 +55,7 @@ class Claim:
     generation: Generation
     registration: RegistrationId
     max_jump: int | None = None
+    gives_up: tuple[RegistrationId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

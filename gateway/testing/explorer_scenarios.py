@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 from gateway.machines import ledger
 from gateway.machines.fence_rules import Rules
-from gateway.machines.fence_state import Here, Phase, Ticket, View, Why
+from gateway.machines.fence_state import Held, Here, Phase, Ticket, View, Why
 from gateway.machines.ledger import Record, Ruling
 from gateway.model.claim import Claim, Generation, Registration, RegistrationId
 from gateway.model.mark import Mark
@@ -139,6 +139,20 @@ class YieldEarly(Rules):
         return True
 
 
+class GiveUpBusy(Rules):
+    """Lets a claim carry the yield while something is on its way."""
+
+    def may_give_up(self, view: View) -> bool:
+        return True
+
+
+class GiveUpReady(Rules):
+    """Admits under what a claim on its way gives up."""
+
+    def after_giving_up(self, view: View, gone: tuple[Held, ...]) -> View:
+        return super().after_giving_up(view, gone)._replace(ready=view.ready)
+
+
 class UnknownSettles(Rules):
     """Takes an unknown ticket for settled."""
 
@@ -266,6 +280,8 @@ SHORTCUTS: Final = MappingProxyType(
         ),
         "own lower registration not waited for": Shortcut(_with(IgnoreOwn), "A@R0 B@R0"),
         "yield while committing": Shortcut(_with(YieldEarly), "A@R0 B@R1"),
+        "a claim gives up what a write stands on": Shortcut(_with(GiveUpBusy), "A@R0 B@R0"),
+        "still ready under what a claim gives up": Shortcut(_with(GiveUpReady), "A@R0 A@R0 B@R0"),
         "an unknown ticket counts as settled": Shortcut(_with(UnknownSettles), "A@R0 B@R1"),
         "expiry without settle": Shortcut(NoSettle, "A@R0 B@R1", CRASH),
         "rejoin without a new generation": Shortcut(SameGeneration, "A@R0 B@R1 B@R1", LAPSE),

@@ -332,10 +332,17 @@ class Steps(NamedTuple):
                 return _moved(world, number, stage=Stage.FAILED)
             case Pass(number):
                 return _moved(world, number, stage=Stage.SENT)
-            case SendClaim(registration, era, token, holder):
+            case SendClaim(registration, era, token, holder, _, gives_up):
                 generation = replica.generation or Generation("")
                 claim = Claim(
-                    _SCOPE, era, token, holder, replica_id(index), generation, registration
+                    _SCOPE,
+                    era,
+                    token,
+                    holder,
+                    replica_id(index),
+                    generation,
+                    registration,
+                    gives_up=gives_up,
                 )
                 return _send(world, ClaimSent(index, scope, claim))
             case AwaitDrain(registration, mark):

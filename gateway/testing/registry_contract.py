@@ -52,6 +52,7 @@ class _Claimer:
         era: int = 1,
         scope: Scope = SCOPE,
         max_jump: int | None = None,
+        gives_up: tuple[RegistrationId, ...] = (),
     ) -> ClaimAnswer:
         self._count += 1
         return await self.registry.claim(
@@ -62,10 +63,16 @@ class _Claimer:
                 None if holder is None else Holder(holder),
                 self.replica,
                 self.generation,
-                RegistrationId(f"{self.generation}.{self._count}"),
+                self.last,
                 max_jump,
+                gives_up,
             )
         )
+
+    @property
+    def last(self) -> RegistrationId:
+        """The id of the last claim's registration."""
+        return RegistrationId(f"{self.generation}.{self._count}")
 
     async def pending(self, mark: Mark) -> tuple[Registration, ...]:
         lower = await self.registry.pending(SCOPE, mark, self.generation)
@@ -138,6 +145,46 @@ async def a_yield_touches_its_own_generation_only(registry: Registry) -> None:
     await registry.yield_(SCOPE, _R1, two.generation, mark)
     left = await one.pending(mark)
     assert [r.generation for r in left] == [one.generation]
+
+
+async def a_claim_carries_a_yield(registry: Registry) -> None:
+    """What a claim gives up goes with it: own, lower, by id; and nobody is told of that."""
+    one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
+    await one.claim(1)
+    first = one.last
+    await one.claim(1)
+    await two.claim(1)
+    answer = await one.claim(2, gives_up=(first, two.last, RegistrationId("nobody's")))
+    assert isinstance(answer, Claimed), answer
+    left = {(r.generation, r.id) for r in answer.lower}
+    assert left == {(one.generation, f"{one.generation}.2"), (two.generation, two.last)}, left
+    answer = await one.claim(2, gives_up=(one.last,))
+    assert isinstance(answer, Claimed), answer
+    await registry.yield_(SCOPE, _R1, two.generation, answer.mark)
+    second = RegistrationId(f"{one.generation}.2")
+    answer = await one.claim(3, gives_up=(second,))
+    assert isinstance(answer, Claimed), answer
+    assert [r.token for r in answer.lower] == [2, 2], "an equal one is never given up"
+
+
+async def a_refused_claim_gives_nothing_up(registry: Registry) -> None:
+    """A claim that does not hold changes no registration."""
+    one, two = await _Claimer.join(registry), await _Claimer.join(registry, _R1)
+    await one.claim(1)
+    kept = one.last
+    await two.claim(2)
+    assert isinstance(await one.claim(1, gives_up=(kept,)), ClaimStale)
+    jump = await one.claim(9, max_jump=1, gives_up=(kept,))
+    assert isinstance(jump, ClaimImplausible), jump
+    assert [r.id for r in await two.pending(await _mark(registry))] == [kept]
+
+
+async def one_whose_registration_goes_is_told_nothing(registry: Registry) -> None:
+    """A claim that gives up its replica's last lower registration writes no notice to itself."""
+    one = await _Claimer.join(registry)
+    await one.claim(1)
+    await one.claim(2, gives_up=(one.last,))
+    assert await registry.inbox(_R0, one.generation, 0) == ()
 
 
 async def lower_owners_are_told(registry: Registry) -> None:
@@ -349,6 +396,9 @@ REGISTRY_LAWS: Final[tuple[Law, ...]] = (
     issued_tokens_are_distinct,
     a_registration_is_never_overwritten,
     a_yield_touches_its_own_generation_only,
+    a_claim_carries_a_yield,
+    a_refused_claim_gives_nothing_up,
+    one_whose_registration_goes_is_told_nothing,
     lower_owners_are_told,
     an_unseen_notice_stays,
     a_wait_ends_with_a_notice,

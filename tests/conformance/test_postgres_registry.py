@@ -112,7 +112,7 @@ async def test_a_later_schema_is_left_alone(postgres_dsn: str) -> None:
     await connection.execute("UPDATE fencegate.meta SET value = '99' WHERE name = 'schema'")
     await connection.close()
     again = PostgresRegistry(postgres_dsn, timeout_s=5)
-    with pytest.raises(RegistryUnavailable, match="has version 99, this release knows 1"):
+    with pytest.raises(RegistryUnavailable, match="has version 99, this release knows 2"):
         await again.probe()
     await again.aclose()
 

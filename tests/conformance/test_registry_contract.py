@@ -61,6 +61,7 @@ async def test_law(law: Law, registry: Registry) -> None:
     [
         ("below", registry_contract.a_registration_is_never_overwritten),
         ("registered", registry_contract.a_registration_is_never_overwritten),
+        ("_given_up", registry_contract.a_claim_carries_a_yield),
         ("_is_implausible", registry_contract.an_implausible_raise_is_not_learnt),
         ("_two_hands", registry_contract.holders_bind_and_burn),
         ("ended", registry_contract.leaving_takes_everything_along),
@@ -73,6 +74,7 @@ async def test_the_contract_sees_a_broken_registry(
     broken = {
         "below": lambda *_: (),
         "registered": lambda _record, registration: (registration,),
+        "_given_up": lambda record, _claim: record,
         "_is_implausible": lambda *_: False,
         "_two_hands": lambda *_: False,
         "ended": lambda record, _generation: record,

@@ -104,6 +104,23 @@ def test_no_registry_trip_in_the_steady_state(pair: Pair) -> None:
         assert after.get(name, 0) == before.get(name, 0), op
 
 
+def test_the_first_write_of_a_token_is_one_claim(pair: Pair) -> None:
+    """Rule 2: where nobody else is registered, the claim carries the yield."""
+    one, two = pair
+    assert put(one, "eu", 2).is_success
+    for token in range(3, 8):
+        before = one.metrics()
+        assert put(one, "eu", token).is_success
+        after = one.metrics()
+        names = {
+            op: f'fencegate_registry_ops_total{{op="{op}"}}' for op in ("claim", "pending", "yield")
+        }
+        asked = {op: after.get(name, 0) - before.get(name, 0) for op, name in names.items()}
+        assert asked == {"claim": 1, "pending": 0, "yield": 0}
+    assert put(two, "eu", 8).is_success
+    assert two.metrics()[names["pending"]] > 0, "with another one registered there is a drain"
+
+
 def test_a_killed_replica_is_waited_out_and_ended(pair: Pair) -> None:
     """Rule 8: its registrations hold a raise back until it is certainly gone, and no longer."""
     one, two = pair

@@ -15,7 +15,7 @@ from gateway.ports.registry import RegistryUnavailable
 T = TypeVar("T")
 
 _CONNECTIONS: Final = 4
-_SCHEMA_VERSION: Final = "1"
+_SCHEMA_VERSION: Final = "2"
 _MISSING: Final = (
     asyncpg.UndefinedTableError,
     asyncpg.UndefinedFunctionError,

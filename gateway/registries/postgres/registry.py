@@ -98,7 +98,7 @@ class PostgresRegistry:
     async def claim(self, claim: Claim) -> ClaimAnswer:
         """See `Registry.claim`."""
         row = await self._database.row(
-            "SELECT * FROM @.claim($1, $2, $3, $4, $5, $6, $7, $8)",
+            "SELECT * FROM @.claim($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             claim.scope,
             claim.era,
             claim.token,
@@ -107,6 +107,7 @@ class PostgresRegistry:
             claim.generation,
             claim.registration,
             claim.max_jump,
+            claim.gives_up,
         )
         return _claim_answer(row)
 

@@ -113,6 +113,7 @@ $$;
 CREATE OR REPLACE FUNCTION @.claim(
     asked_scope text, asked_era bigint, asked_token bigint, asked_holder text,
     asker_replica text, asker text, registration text, max_jump bigint,
+    gives_up text[] DEFAULT '{}',
     OUT verdict text, OUT era bigint, OUT token bigint, OUT burnt boolean, OUT holder text,
     OUT old_era bigint, OUT old_token bigint, OUT old_burnt boolean, OUT old_holder text,
     OUT ids text[], OUT replicas text[], OUT generations text[], OUT eras bigint[], OUT tokens bigint[]
@@ -166,6 +167,9 @@ BEGIN
         INSERT INTO @.registrations
         VALUES (asked_scope, registration, asker_replica, asker, risen.era, risen.token)
         ON CONFLICT DO NOTHING;
+        DELETE FROM @.registrations r
+        WHERE r.scope = asked_scope AND r.generation = asker AND r.id = ANY(gives_up)
+            AND (r.era, r.token) < (risen.era, risen.token);
         PERFORM @.tell(asked_scope, risen, false);
         SELECT array_agg(r.id), array_agg(r.replica), array_agg(r.generation),
                array_agg(r.era), array_agg(r.token)

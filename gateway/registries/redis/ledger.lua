@@ -208,8 +208,19 @@ function steps.finish(replica, generation, beat)
   return {'ended'}
 end
 
--- `max_jump` is empty where a raise may be of any size; the first mark of an era always may.
-function steps.claim(scope, era, token, holder, generation, id, max_jump)
+local function give_up(record, generation, ids)
+  local gone, kept = {}, {}
+  for _, id in ipairs(ids) do gone[id] = true end
+  for _, entry in ipairs(record.entries) do
+    local goes = gone[entry.id] and owner(entry.id) == generation and below(entry, record)
+    if not goes then kept[#kept + 1] = entry end
+  end
+  record.entries = kept
+end
+
+-- `max_jump` is empty where a raise may be of any size; the first mark of an era always may. Behind
+-- it are the ids of own registrations that go with the claim, if it holds.
+function steps.claim(scope, era, token, holder, generation, id, max_jump, ...)
   if not is_current(generation) then return {'ended'} end
   local record = load(scope)
   if era ~= record.era then return {'era', record.era} end
@@ -251,6 +262,7 @@ function steps.claim(scope, era, token, holder, generation, id, max_jump)
   if not known then
     record.entries[#record.entries + 1] = {id = id, era = record.era, token = record.token, burnt = '0'}
   end
+  give_up(record, generation, {...})
   save(scope, record)
   local under = lower(record, record)
   tell(scope, record, under)

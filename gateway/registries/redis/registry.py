@@ -106,6 +106,7 @@ class RedisRegistry:
             claim.generation,
             claim.registration,
             "" if claim.max_jump is None else claim.max_jump,
+            *claim.gives_up,
             fence=self._fence,
         )
         return answers.claim_answer(answer)
