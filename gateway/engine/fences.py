@@ -73,7 +73,8 @@ from gateway.ports.store import CarryFailed, Store
 
 _EVICTION_LOOKS: Final = 8
 _HASTE_S: Final = 1.0
-_POLL_S: Final = (0.002, 0.05)
+_LOOK_S: Final = (0.0005, 0.05)
+_AGAIN_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +428,8 @@ class Fences:
         self.apply(scope, DrainSeen(registration))
 
     async def _until_drained(self, scope: Scope, mark: Mark) -> None:
-        pause_s, longest_s = _POLL_S
+        began_s = self._clock.boottime_s()
+        shortest_s, longest_s = _LOOK_S
         while True:
             generation = self.membership.generation
             lower = generation and await self.calls.pending(scope, mark, generation)
@@ -437,13 +439,14 @@ class Fences:
                 raise RegistryUnavailable("the membership ended while older writes were awaited")
             if not lower and not self.membership.here().in_grace:
                 break
+            waited_s = self._clock.boottime_s() - began_s
+            pause_s = min(max(shortest_s, waited_s / 4), longest_s)  # late by a quarter at most
             self._moved.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), pause_s)
-            pause_s = min(2 * pause_s, longest_s)
 
     async def _yield(self, scope: Scope, generation: Generation, mark: Mark) -> None:
-        pause_s = _POLL_S[1]
+        pause_s = _AGAIN_S
         while True:
             try:
                 await self.calls.yield_(scope, self.membership.replica, generation, mark)
@@ -467,7 +470,7 @@ class Fences:
                 await self.calls.forget(scope, registration)
             except Exception as error:
                 self._fault("forget", error)
-                await self._clock.sleep_s(_POLL_S[1])
+                await self._clock.sleep_s(_AGAIN_S)
                 self._spawn(self._forget(scope, registrations))
                 return
         self.apply(scope, Forgotten(registrations))
