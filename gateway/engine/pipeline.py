@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final, assert_never
 from uuid import uuid4
 
+from gateway.engine.compared_body import compared
 from gateway.engine.fences import Admission, Fences
 from gateway.engine.live_policy import LivePolicy
 from gateway.engine.refusals import duplicate, interrupted, stale
@@ -27,7 +28,7 @@ from gateway.model.version import Look, NotLooked, Present
 from gateway.policy.access import granted
 from gateway.policy.decide import Permit
 from gateway.policy.document import Mode, Reads
-from gateway.ports.body import Body, Checked
+from gateway.ports.body import Body
 from gateway.ports.clock import Clock
 from gateway.ports.dialect import Parsed
 from gateway.ports.journey import current, stage
@@ -138,13 +139,14 @@ class Pipeline:
         if key is None:
             return await self._write(parsed, store, permit, uuid4().hex, None)
 
-        async def attempt(write_id: str, previous: str | None) -> Outcome:
-            return await self._write(parsed, store, permit, write_id, previous)
+        body = compared(parsed.operation, parsed.body)
+        seen = dataclasses.replace(parsed, body=body)
 
-        outcome = await self._retries.once(parsed.operation, store, permit.scope, key, attempt)
-        if isinstance(outcome, Applied) and outcome.replayed and isinstance(parsed.body, Checked):
-            await parsed.body.check()  # this body was not needed, but may not lie either
-        return outcome
+        async def attempt(write_id: str, previous: str | None) -> Outcome:
+            return await self._write(seen, store, permit, write_id, previous)
+
+        once = self._retries.once
+        return await once(parsed.operation, store, permit.scope, key, body, attempt)
 
     async def _write(
         self, parsed: Parsed, store: Store, permit: Permit, write_id: str, previous: str | None

@@ -29,7 +29,8 @@ class Attempt:
 
     `before` is the attempt it repeats, whose outcome is not known. `era` is that of its scope, as
     far as it was known when the attempt ended: a reset makes the tokens start afresh. `done` is
-    there until it ends; `kept_bytes` is what it adds to the sum.
+    there until it ends; `kept_bytes` is what it adds to the sum. `sha256` is that of its body, if
+    that was seen whole and the content does not tell it.
     """
 
     write_id: str
@@ -38,6 +39,7 @@ class Attempt:
     outcome: Outcome | None = None
     before: Attempt | None = None
     era: Era | None = None
+    sha256: bytes | None = None
     kept_bytes: int = 0
     done: asyncio.Event | None = field(default_factory=asyncio.Event)
 

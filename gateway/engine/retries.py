@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import uuid4
 
+from gateway.engine.compared_body import ComparedBody
 from gateway.engine.refusals import still_unknown
 from gateway.engine.replays import Attempt, Key, Replays
 from gateway.engine.request_log import RequestLog
@@ -22,6 +23,7 @@ from gateway.model.operation import Operation
 from gateway.model.outcome import Applied, Outcome, Refused, Unknown
 from gateway.model.problem import Code, Problem
 from gateway.model.write_id import request_name, write_id_of
+from gateway.ports.body import Body, BodyError, Checked
 from gateway.ports.clock import Clock
 from gateway.ports.observer import Observer
 from gateway.ports.store import Recalls, Store, WriteFence
@@ -68,22 +70,30 @@ class Retries:
         self.requests.settled(lost.operation.request_id, ending)
 
     async def once(
-        self, operation: Operation, store: Store, scope: Scope, key: Key, write: Write
+        self, operation: Operation, store: Store, scope: Scope, key: Key, body: Body, write: Write
     ) -> Outcome:
-        """Answer from an earlier attempt, or carry this one out with `write`."""
+        """Answer from an earlier attempt, or carry this one out with `write`.
+
+        A `body` that differs from that of the earlier attempt is no retry, and is told so.
+        """
         earlier = await self._replays.earlier(key)
         if isinstance(earlier, Problem):
             return Refused(earlier)
         if earlier is not None and self._is_before_reset(earlier, scope):
             earlier = None
+        if earlier is not None and isinstance(body, ComparedBody):
+            body.expect(earlier.sha256)
         if earlier is not None and isinstance(earlier.outcome, Applied):
-            return self._told(store, dataclasses.replace(earlier.outcome, replayed=True))
+            replay = dataclasses.replace(earlier.outcome, replayed=True)
+            return self._told(store, await _as_promised(replay, body))
         attempt = self._replays.begin(key, write_id_of(key, uuid4().hex))
         outcome: Outcome | None = None
         try:
             outcome = await self._attempt(operation, store, scope, attempt, earlier, write)
+            outcome = await _as_promised(outcome, body)
         finally:
             attempt.era = self._era(scope)
+            attempt.sha256 = body.sha256 if isinstance(body, ComparedBody) else None
             self._replays.end(key, attempt, outcome)
         replayed = isinstance(outcome, Applied) and outcome.replayed
         return self._told(store, outcome) if earlier is not None or replayed else outcome
@@ -112,7 +122,7 @@ class Retries:
         if not _may_repeat(operation, store):
             return Unknown(still_unknown(None))
         outcome = await write(attempt.write_id, earlier.write_id)
-        if not isinstance(outcome, Refused):
+        if not isinstance(outcome, Refused) or outcome.problem.code is Code.KEY_REUSED:
             return outcome
         settled = await self._unknowns.ask(earlier.write_id)
         if isinstance(settled, Applied):
@@ -139,6 +149,8 @@ class Retries:
             case Applied(replayed=replayed):
                 self._observer.emit(Retried(store.name, "replayed" if replayed else "applied"))
                 return dataclasses.replace(outcome, retried=True)
+            case Refused(problem) if problem.code is Code.KEY_REUSED:
+                return outcome  # it was no retry
             case Refused():
                 self._observer.emit(Retried(store.name, "refused"))
                 return dataclasses.replace(outcome, retried=True)
@@ -147,6 +159,17 @@ class Retries:
                 return dataclasses.replace(outcome, retried=True)
             case _:
                 return outcome
+
+
+async def _as_promised(outcome: Outcome, body: Body) -> Outcome:
+    """Hold a body that an earlier answer made needless to its promises, and to the first one."""
+    if not isinstance(outcome, Applied) or not outcome.replayed or not isinstance(body, Checked):
+        return outcome
+    try:
+        await body.check()
+    except BodyError as broken:
+        return Refused(broken.problem)
+    return outcome
 
 
 def _may_repeat(operation: Operation, store: Store) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.engine.compared_body import compared
 from gateway.engine.replays import Replays
 from gateway.engine.retries import Retries
 from gateway.model.event import Event, OutcomeSettled, Retried
@@ -20,8 +21,10 @@ from gateway.model.reply import ObjectPut
 from gateway.model.resource import Resource
 from gateway.model.token import Token
 from gateway.model.version import NotLooked
+from gateway.ports.body import BodyError
 from gateway.ports.store import MaybeWritten, NotWritten, Store, WriteFence, WriteResult, Written
 from gateway.system_clock import SystemClock
+from gateway.testing.store_subject import Pieces
 
 SCOPE = Scope("jobs")
 APPLIED = Applied(ObjectPut('"1"'))
@@ -89,8 +92,13 @@ class Desk:
         self.closed += 1
         self.moved.set()
 
-    async def send(self, *script: Outcome, method: str = "PUT", length: int = 3) -> Outcome:
-        """One request with the key; each attempt that reaches the store takes the next outcome."""
+    async def send(
+        self, *script: Outcome, method: str = "PUT", length: int = 3, body: Pieces | None = None
+    ) -> Outcome:
+        """One request with the key; each attempt that reaches the store takes the next outcome.
+
+        An attempt reads its body, and refuses what does not end well, as stores do.
+        """
         outcomes = list(script)
         action = PutObject("", "k", length)
         operation = Operation(
@@ -98,17 +106,23 @@ class Desk:
         )
         key = self.retries.key(operation, SCOPE)
         assert key is not None
+        seen = compared(operation, body or Pieces(b"one"))
 
         async def attempt(write_id: str, previous: str | None) -> Outcome:
             self.previous.append(previous)
             outcome = outcomes.pop(0)
+            try:
+                async for _ in seen:
+                    pass
+            except BodyError as broken:
+                return Refused(broken.problem)
             if isinstance(outcome, Unknown):
                 mark = Mark(Era(1), 1)
                 fence = WriteFence(SCOPE, mark, write_id, NotLooked(), lambda: None)
                 self.retries.lost(operation, self.store, fence, self.close)
             return outcome
 
-        outcome = await self.retries.once(operation, self.store, SCOPE, key, attempt)
+        outcome = await self.retries.once(operation, self.store, SCOPE, key, seen, attempt)
         assert not outcomes, f"{len(outcomes)} attempts did not reach the store"
         return outcome
 
@@ -275,3 +289,41 @@ async def test_a_request_that_breaks_off_leaves_nothing_behind(desks: Desks) -> 
     with pytest.raises(IndexError):
         await desk.send()
     assert await desk.send(APPLIED) == APPLIED
+
+
+def reused(outcome: Outcome) -> bool:
+    return isinstance(outcome, Refused) and outcome.problem.code is Code.KEY_REUSED
+
+
+async def test_other_bytes_under_a_key_are_reused(desks: Desks) -> None:
+    """Of the same length and without any digest: not a retry, not counted as one, never applied."""
+    desk = desks(Deaf())
+    assert await desk.send(APPLIED) == APPLIED
+    assert reused(await desk.send(body=Pieces(b"two")))
+    assert desk.counted() == []
+    assert await desk.send() == Applied(APPLIED.reply, replayed=True, retried=True)
+
+
+async def test_other_bytes_are_reused_behind_an_unknown_attempt_too(desks: Desks) -> None:
+    """Whether the store can tell, could, or will: the bytes end before they are committed."""
+    for store in (Deaf(), Oracle()):
+        desk = desks(store)
+        await desk.send(UNKNOWN)
+        assert reused(await desk.send(APPLIED, body=Pieces(b"two")))
+        assert desk.counted() == []
+    store = Oracle()
+    desk = desks(store)
+    await desk.send(UNKNOWN)
+    store.ending = Written(APPLIED.reply)
+    assert reused(await desk.send(body=Pieces(b"two"))), "settled as applied, with other bytes"
+    assert await desk.send() == Applied(APPLIED.reply, replayed=True, retried=True)
+
+
+async def test_a_replay_is_counted_once_its_body_has_come(desks: Desks) -> None:
+    """A retry whose body breaks off is refused as broken, and counted so, not as a replay."""
+    desk = desks(Deaf())
+    await desk.send(APPLIED)
+    broken = await desk.send(body=Pieces(b"one", breaks_after=1))
+    assert isinstance(broken, Refused)
+    assert broken.problem.code is Code.REQUEST_MALFORMED
+    assert desk.counted() == ["refused"]

@@ -25,6 +25,7 @@ from gateway.stores.files.faults import sqlite_code
 from gateway.stores.files.index import Entry, Index
 from gateway.stores.files.preconditions import write_refusal
 from gateway.stores.files.record import Record, earlier_attempt, new_record
+from gateway.stores.files.same_bytes import same_bytes
 from gateway.stores.files.scope_locks import standing
 
 _NOTHING_WRITTEN: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
@@ -129,6 +130,8 @@ class Replacement(IndexChange):
         if related is Kin.REUSED:
             return NotWritten(key_reused())
         if before is not None and related is Kin.EARLIER:
+            if not self._is_repeated(before):
+                return NotWritten(key_reused())
             index.flush()
             reply = ObjectPut(before.record.etag, created=before.record.created)
             return Written(reply, earlier=True)
@@ -142,6 +145,11 @@ class Replacement(IndexChange):
         index.put(*self.address, Entry(placed.blob, record), before)
         self.shelf.forget_cleared()
         return None
+
+    def _is_repeated(self, before: Entry) -> bool:
+        standing_file = self.shelf.blobs.path(before.blob)
+        with self.placed.path.open("rb") as came, standing_file.open("rb") as stands:
+            return same_bytes(came.fileno(), stands.fileno())
 
     def settle(self) -> ObjectPut:
         """Wait for the log, and only then remove what it no longer needs."""

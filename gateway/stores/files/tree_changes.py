@@ -25,6 +25,7 @@ from gateway.stores.files.record import (
     new_record,
 )
 from gateway.stores.files.resource_locks import Removals
+from gateway.stores.files.same_bytes import same_bytes
 from gateway.stores.files.scope_locks import standing
 from gateway.stores.files.sidecars import Sidecars
 from gateway.stores.files.tree_directories import TreeDirectories
@@ -72,6 +73,8 @@ class Replacement:
         if related is Kin.REUSED:
             return NotWritten(key_reused())
         if before is not None and related is Kin.EARLIER:
+            if not self._is_repeated():
+                return NotWritten(key_reused())
             self.tree.directories.sync(self.place)
             return Written(ObjectPut(before.etag, created=before.created), earlier=True)
         refused = standing(self.stored, self.fence.mark)
@@ -83,6 +86,13 @@ class Replacement:
             return NotWritten(problem)
         self._get_ready(before)
         return None
+
+    def _is_repeated(self) -> bool:
+        standing_fd = self.tree.directories.open_file(self.place)
+        try:
+            return same_bytes(self.upload.fd, standing_fd)
+        finally:
+            os.close(standing_fd)
 
     def _get_ready(self, before: Record | None) -> None:
         self._made = self.tree.directories.make_parent(self.place)

@@ -77,3 +77,16 @@ async def test_a_key_is_recalled_from_the_record(store: TreeStore | BucketStore)
     assert await store.recall(operation, SCOPE, Era(2)) is None
     await store.write(operation, Pieces(b"3"), fence("another"))
     assert await store.recall(operation, SCOPE, Era(1)) is None
+
+
+async def test_a_key_with_other_bytes_is_reused(store: TreeStore | BucketStore) -> None:
+    """Whatever process took the first attempt: of the same length, but other bytes, is no retry."""
+    operation = asked(store, "k", 3)
+    name = request_name(operation, SCOPE)
+    wrote = await store.write(operation, Pieces(b"one"), fence(write_id_of(name, "1" * 32)))
+    assert isinstance(wrote, Written)
+    other = await store.write(operation, Pieces(b"two"), fence(write_id_of(name, "2" * 32)))
+    assert isinstance(other, NotWritten)
+    assert other.problem.status == 422
+    again = await store.write(operation, Pieces(b"one"), fence(write_id_of(name, "3" * 32)))
+    assert again == replace(wrote, earlier=True), "the first bytes stand, and are a retry"
