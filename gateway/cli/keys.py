@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -19,6 +20,7 @@ from gateway.system_clock import wall_s
 WRONG_INPUT: Final = 2
 _PREFIX: Final = "fgk_"
 _SECRET_BYTES: Final = 32
+_PLAIN_ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 keys = typer.Typer(no_args_is_help=True, help="Keys of workers and admins.")
 
@@ -55,7 +57,7 @@ def new(
         _wrong("an admin key has no stores, scopes or methods")
     secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
     lines = ["[[admin.keys]]" if admin else "[[auth.keys]]", f"id = {json.dumps(id_)}"]
-    variable = "WORKER_KEY_" + re.sub(r"[^A-Z0-9]", "_", id_.upper())
+    variable = _variable(id_)
     if s3:
         lines.append(f'secret = "${{{variable}}}"')
     else:
@@ -74,6 +76,14 @@ def new(
             " write it to a file and name that as secret_file.",
             err=True,
         )
+
+
+def _variable(id_: str) -> str:
+    """The environment variable of a key: no two ids share one."""
+    plain = "WORKER_KEY_" + re.sub(r"[^A-Z0-9]", "_", id_.upper())
+    if _PLAIN_ID.fullmatch(id_):
+        return plain
+    return f"{plain}__{hashlib.sha256(id_.encode()).hexdigest()[:8].upper()}"
 
 
 def _check(id_: str, scopes: list[str], methods: list[str]) -> None:

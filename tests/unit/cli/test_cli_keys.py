@@ -69,3 +69,15 @@ def test_mistakes(arguments: list[str], told: str) -> None:
     out, err, code = new(*arguments)
     assert (out, code) == ("", commands.WRONG_INPUT)
     assert told in err
+
+
+def test_no_two_ids_share_a_variable() -> None:
+    """Case, signs and doubled hyphens tell ids apart, so they must tell variables apart too."""
+    ids = ("a-b", "a_b", "a.b", "a~b", "A-B", "a-B", "a--b", "a-b-", "_a-b", "ab")
+    names = set()
+    for name in ids:
+        out, _, _ = new(name, "--s3")
+        (variable,) = re.findall(r"\$\{([A-Z][A-Z0-9_]*)\}", out)
+        names.add(variable)
+    assert len(names) == len(ids)
+    assert "WORKER_KEY_A_B" in names, "the common form is read without a dictionary"
