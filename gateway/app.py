@@ -45,6 +45,7 @@ from gateway.engine.replays import Replays
 from gateway.engine.retries import Retries
 from gateway.engine.signatures import Signatures
 from gateway.model.catalogue import Catalogue
+from gateway.model.event import Started
 from gateway.model.mark import Scope
 from gateway.model.worker import WorkerKey
 from gateway.policy.document import PolicySet
@@ -459,6 +460,7 @@ async def _run(
         readiness.leaving = True
 
     def started() -> None:
+        observer.emit(Started(engine.live.digest()))
         if place.leads:
             announce(policy, listeners, sys.stdout)
 

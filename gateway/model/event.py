@@ -231,6 +231,13 @@ class Faulted:
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """This process serves from now on. `policy` is the digest of what derives scopes."""
+
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reloaded:
     """A part was made anew under way, at SIGHUP. `detail` tells what changed."""
 
@@ -286,6 +293,7 @@ Event = (
     | Evicted
     | RulesDiffer
     | Faulted
+    | Started
     | Reloaded
     | ReloadFailed
     | IssuerKeysRead

@@ -205,6 +205,11 @@ LINES: Final[Mapping[str, LogLine]] = MappingProxyType(
             "The public keys of an issuer of tokens could not be read.",
             (LogField("issuer", "text", "Name of the issuer."), _ERROR, _HINT),
         ),
+        "started": LogLine(
+            "info",
+            "This process serves from now on; one line a worker.",
+            (LogField("policy", "text", "Digest of what derives scopes, as `/readyz` has it."),),
+        ),
         "reloaded": LogLine("info", "A part was read anew at SIGHUP.", (_PART, _DETAIL)),
         "reload_failed": LogLine(
             "error",

@@ -39,6 +39,7 @@ from gateway.model.event import (
     RulesDiffer,
     ScopeReset,
     ShadowRejected,
+    Started,
     TicketsOpen,
     TokenMissing,
     TokenRegressed,
@@ -125,6 +126,8 @@ class Log:
             case IssuerKeysFailed(issuer, error):
                 hint = "its tokens are verified with the keys of before, for a day at most"
                 self._line("issuer_keys_failed", issuer=issuer, error=redacted(error), hint=hint)
+            case Started(policy):
+                self._line("started", policy=policy)
             case Reloaded(part, detail):
                 known = {} if detail is None else {"detail": detail}
                 self._line("reloaded", part=part, **known)

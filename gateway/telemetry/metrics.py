@@ -45,6 +45,7 @@ from gateway.model.event import (
     RulesDiffer,
     ScopeReset,
     ShadowRejected,
+    Started,
     TicketsOpen,
     TokenMissing,
     TokenRegressed,
@@ -109,6 +110,7 @@ _COUNTERS: Final = {
         "Lives of the registry's engine that this replica met; more than one after a fail-over.",
         (),
     ),
+    "fencegate_starts_total": ("Processes that began to serve; workers count one by one.", ()),
     "fencegate_reloads_total": (
         "Parts made anew at SIGHUP; outcome is done or failed.",
         ("part", "outcome"),
@@ -217,6 +219,7 @@ class Metrics:
         self._resets = _Counters("fencegate_resets_total", registry)
         self._duplicates = _Counters("fencegate_token_duplicates_total", registry)
         self._after_lapse = _Counters("fencegate_answered_after_lapse_total", registry)
+        self._starts = _Counters("fencegate_starts_total", registry)
         self._reloads = _Counters("fencegate_reloads_total", registry)
         self._issuer_keys = _Counters("fencegate_issuer_key_reads_total", registry)
         self._faults = _Counters("fencegate_faults_total", registry)
@@ -298,6 +301,8 @@ class Metrics:
                 self._rules_differ.at().inc()
             case Joined():
                 self._incarnations.at().inc()
+            case Started():
+                self._starts.at().inc()
             case Reloaded(part):
                 self._reloads.at(part, "done").inc()
             case ReloadFailed(part):

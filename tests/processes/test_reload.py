@@ -64,6 +64,17 @@ def test_a_changed_rule_is_in_force_after_hang_up(gateway_process: Start) -> Non
     assert httpx.get(f"{gateway.url}/files/reports/a", headers={"X-Fence-Token": "4"}).is_error
 
 
+def test_the_digest_is_in_the_log_from_the_start_on(gateway_process: Start) -> None:
+    """Each worker tells by which policy it goes: the digest that /readyz shows."""
+    gateway = gateway_process(POLICY, arguments=("--workers", "2"))
+    wait_until(lambda: len(starts(gateway)) == 2, 20, "both workers' lines")
+    assert set(starts(gateway)) == {digest(gateway)}
+
+
+def starts(gateway: GatewayProcess) -> list[str]:
+    return [str(line["policy"]) for line in gateway.log() if line["event"] == "started"]
+
+
 @pytest.mark.parametrize(
     "old, new, why",
     [

@@ -29,6 +29,7 @@ from gateway.model.event import (
     RequestFinished,
     RulesDiffer,
     ScopeReset,
+    Started,
     TokenRegressed,
 )
 from gateway.model.mark import NO_MARK, Era, Mark, Scope
@@ -77,6 +78,7 @@ EVENTS: tuple[Event, ...] = (
     RulesDiffer("d"),
     Faulted("here", "why"),
     IssuerKeysFailed("i", "why"),
+    Started("d"),
     Reloaded("tls"),
     Reloaded("policy", "rules[0] went"),
     ReloadFailed("tls", "why"),

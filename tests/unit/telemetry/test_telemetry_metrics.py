@@ -35,6 +35,7 @@ from gateway.model.event import (
     RulesDiffer,
     ScopeReset,
     ShadowRejected,
+    Started,
     TicketsOpen,
     TokenMissing,
     TokenRegressed,
@@ -78,6 +79,7 @@ EVENTS: dict[Event, str] = {
     Faulted("here", "text"): "fencegate_faults_total",
     IssuerKeysRead("i", 2): 'fencegate_issuer_key_reads_total{issuer="i",outcome="done"}',
     IssuerKeysFailed("i", "why"): 'fencegate_issuer_key_reads_total{issuer="i",outcome="failed"}',
+    Started("d"): "fencegate_starts_total",
     Reloaded("tls"): 'fencegate_reloads_total{outcome="done",part="tls"}',
     ReloadFailed("tls", "why"): 'fencegate_reloads_total{outcome="failed",part="tls"}',
 }
