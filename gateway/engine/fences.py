@@ -217,7 +217,7 @@ class Fences:
         number = next(self._numbers)
         answer = await self._arrive(scope, Arrived(number, token, holder, max_jump), store)
         if isinstance(answer, Refuse):
-            return self._refused(scope, token, answer)
+            return await self._refused(scope, token, answer)
         admission = Admission(self, scope, store, number, token, answer.mark)
         self._admissions[number] = admission
         self._observer.emit(TicketsOpen(store, 1))
@@ -234,7 +234,7 @@ class Fences:
         number = next(self._numbers)
         answer = await self._arrive(scope, Arrived(number, token, holder, max_jump), "")
         if isinstance(answer, Refuse):
-            return self._refused(scope, token, answer)
+            return await self._refused(scope, token, answer)
         self.apply(scope, Settled(number))
         return answer.mark
 
@@ -325,9 +325,22 @@ class Fences:
             self.apply(scope, Settled(event.ticket))
             raise
 
-    def _refused(self, scope: Scope, token: Token | None, refused: Refuse) -> Problem:
+    async def _refused(self, scope: Scope, token: Token | None, refused: Refuse) -> Problem:
+        if refused.why is Why.DUPLICATE and refused.mark.burnt:
+            await self._carry_burnt(scope, refused.mark)
         wait_s = self._timing.drain_timeout_s if refused.why is Why.NOT_DRAINED else 1.0
         return refusal(refused.why, scope, token, refused.mark, wait_s)
+
+    async def _carry_burnt(self, scope: Scope, mark: Mark) -> None:
+        """Commit a burnt mark where writes are checked, before anybody is told of it (rule 11).
+
+        It is refused in any case; where this fails, the next refusal tries again.
+        """
+        try:
+            async with asyncio.timeout(self._timing.drain_timeout_s):
+                await self.carry(scope, mark)
+        except Exception as error:
+            self._fault("carry of a burnt mark", error)
 
     def _perform(self, scope: Scope, effect: Effect) -> None:
         match effect:

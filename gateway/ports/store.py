@@ -162,8 +162,8 @@ class Store(Protocol):
     async def check(self) -> str | None:
         """Look whether the store would do its work now; tell what is wrong, or None.
 
-        Cheap and without effect. Who asks bounds it in time; it shares nothing with writes that
-        could make either wait for the other.
+        Cheap, and without an effect that anybody sees. Who asks bounds it in time; it shares
+        nothing with writes that could make either wait for the other.
         """
         ...
 

@@ -64,6 +64,21 @@ async def check_burnt_and_eras(harness: RowsHarness) -> None:
     assert (await worker.delete("/jobs?id=eq.1")).result == FencedByStore(mark(1, era=2))
 
 
+async def check_two_hands(harness: RowsHarness) -> None:
+    """A forgetful registry cannot give one token to two holders: the fence row knows the first."""
+    worker = await client(harness, 5)
+    first, second = (mark(5)._replace(holder=Holder(name)) for name in ("a", "b"))
+    assert await worker.store.carry(worker.scope, first) is None
+    above = await worker.store.carry(worker.scope, second)
+    assert above is not None
+    assert above.rank == mark(5, burnt=True).rank
+    for held in (first, second):
+        refused = await dataclasses.replace(worker, mark=held).post("/jobs", {"id": 1, "name": "a"})
+        assert isinstance(refused.result, FencedByStore)
+        assert refused.result.mark.rank == above.rank
+    assert await harness.fetch("SELECT id FROM jobs") == []
+
+
 async def check_scopes_are_apart(harness: RowsHarness) -> None:
     """A mark fences its own scope and no other."""
     worker = await client(harness, 9)

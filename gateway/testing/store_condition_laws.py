@@ -12,6 +12,7 @@ from gateway.model.mark import Era, Mark
 from gateway.model.object_action import PutObject
 from gateway.model.operation import Kind
 from gateway.model.problem import Code
+from gateway.model.token import Holder
 from gateway.model.version import Absent, NotLooked, Present
 from gateway.ports.store import BehindRegistry, FencedByStore, NotWritten, WriteResult, Written
 from gateway.testing.store_subject import (
@@ -201,6 +202,20 @@ async def check_carry(open_subject: OpenSubject) -> None:
         await _fenced(subject, six, reset)
         require(await store.carry(scope, Mark(Era(2), 1)) is None, "a token of the new era")
         etag_of(await _write_under(subject, Mark(Era(2), 1)))
+
+
+async def check_two_hands(open_subject: OpenSubject) -> None:
+    """An exact store finds a token in two hands by itself, and then lets neither write."""
+    async with open_subject() as subject:
+        store, scope = subject.store, subject.scope("carry")
+        first, second = (Mark(Era(1), 5, holder=Holder(name)) for name in ("a", "b"))
+        burnt = Mark(Era(1), 5, burnt=True)
+        require(await store.carry(scope, Mark(Era(1), 5)) is None, "the first mark was not taken")
+        require(await store.carry(scope, first) is None, "its holder was not bound")
+        above = await store.carry(scope, second)
+        require(above is not None and above.rank == burnt.rank, f"a second holder gave {above}")
+        await _fenced(subject, first, burnt)
+        await _fenced(subject, second, burnt)
 
 
 async def _write_under(

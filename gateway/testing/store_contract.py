@@ -86,6 +86,7 @@ OBJECT_STORE_LAWS: Final = (
         lambda traits: traits.replays and traits.exact,
     ),
     Law(store_condition_laws.check_carry, _exact),
+    Law(store_condition_laws.check_two_hands, _exact),
     Law(store_condition_laws.check_behind, _exact),
     Law(store_race.check_race_to_create, _conditions),
     Law(store_race.check_race_to_replace, _conditions),

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from gateway.machines.witness import carried
 from gateway.model.conditions import Conditions
 from gateway.model.mark import Mark, Scope
 from gateway.model.object_action import (
@@ -87,8 +88,11 @@ class ReferenceStore:
         stored = self._marks.get(scope)
         if "lowers_marks" not in self._breaks and stored is not None and stored.rank > mark.rank:
             return stored
-        self._marks[scope] = mark
-        return None
+        if "lowers_marks" in self._breaks or "trusts_every_holder" in self._breaks:
+            self._marks[scope] = mark
+            return None
+        after = self._marks[scope] = carried(stored, mark)
+        return after if after.rank > mark.rank else None
 
     def _standing(self, fence: WriteFence) -> WriteResult | None:
         stored = self._marks.get(fence.scope)

@@ -24,6 +24,7 @@ from tests.conformance.kit_reference_store import REFERENCE, open_reference
 FAULTS = {
     "check_then_write": "order_of_a_stalled_body",
     "lowers_marks": "carry",
+    "trusts_every_holder": "two_hands",
     "no_behind": "behind",
     "long_keys": "key_limits",
     "early_effect": "gate_last",

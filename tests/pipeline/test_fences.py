@@ -164,6 +164,29 @@ async def test_mark_is_carried_before_the_write_is_admitted(
     await fences.stop()
 
 
+async def test_a_burnt_mark_is_carried_before_it_is_told(
+    registry: Registry, events: Events
+) -> None:
+    """A replica that has not heard of it yet is stopped by the store; what failed is done again."""
+    store = CarryingStore()
+    timing = Timing(drain_timeout_s=0.2)
+    fences = Fences(registry, SystemClock(), events, timing, lambda _: (store,))  # type: ignore[arg-type]
+    await fences.start(0)
+    (await admitted(fences, 5, "a")).settle()
+    store.fails = True
+    assert (await refused(fences, 5, "b")).code is Code.TOKEN_DUPLICATE
+    assert store.mark == Mark(Era(1), 5, holder=Holder("a"))
+    store.fails = False
+    assert (await refused(fences, 5, "b")).code is Code.TOKEN_DUPLICATE
+    assert store.mark == Mark(Era(1), 5, burnt=True)
+    (await admitted(fences, 6, "b")).settle()
+    assert store.mark == Mark(Era(1), 6, holder=Holder("b"))
+    sealed = await fences.seal(SCOPE, Token(6), Holder("c"))
+    assert isinstance(sealed, Problem)
+    assert store.mark == Mark(Era(1), 6, burnt=True), "a seal finds it out as a write does"
+    await fences.stop()
+
+
 async def test_store_that_knows_more_than_the_registry(registry: Registry, events: Events) -> None:
     """Rule 9: a witness above the registry's mark raises it, and is reported as an error."""
     store = CarryingStore()

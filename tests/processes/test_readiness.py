@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,19 @@ def test_a_lost_store_is_named(gateway_process: Start) -> None:
     check_lost_and_found(gateway, gateway.data_dir / "files", "store files")
     check_lost_and_found(gateway, gateway.data_dir / "objects", "store objects")
     check_lost_and_found(gateway, gateway.data_dir / "db.sqlite", "store db")
+
+
+def test_a_full_disk_is_told(gateway_process: Start) -> None:
+    """No write gets through: 503, with the registry and each store on that disk; then it is freed.
+
+    A limit on the size of files stands for the disk: every write(2) to a file fails.
+    """
+    gateway = gateway_process(POLICY)
+    assert ready(gateway) == (200, {})
+    unlimited = resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE, (0, unlimited[1]))
+    parts = {"registry", "store files", "store objects", "store db"}
+    wait_until(lambda: parts <= set(ready(gateway)[1]), 10, "the full disk to be told")
+    assert ready(gateway)[0] == 503
+    resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE, unlimited)
+    wait_until(lambda: ready(gateway) == (200, {}), 20, "the disk to be free again")

@@ -259,7 +259,15 @@ class SqliteRegistry:
 
     async def probe(self) -> tuple[str, ...]:
         """See `Registry.probe`: a durable commit goes through."""
-        await self._writer.run(lambda db: db.execute("SELECT 1 FROM meta").fetchone())
+        # A transaction that changes nothing writes nothing: a full disk would take it.
+        await self._writer.run(
+            lambda db: (
+                db.execute(
+                    "INSERT INTO meta VALUES ('probed', '1') ON CONFLICT (name)"
+                    " DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+                ).rowcount
+            )
+        )
         return ()
 
     async def aclose(self) -> None:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Final
 
+from gateway.engine.disk_room import prove_room
 from gateway.engine.refusals import key_reused
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.object_action import PutObject
@@ -144,10 +145,10 @@ class LockedStore(ABC):
         return self.capabilities
 
     async def check(self) -> str | None:
-        """See `Store.check`: a file can be made where uploads begin."""
+        """See `Store.check`: bytes can be written where uploads begin."""
         try:
             await self._ready()
-            await asyncio.to_thread(self._touch)
+            await asyncio.to_thread(prove_room, self._incoming.directory)
         except Refusal as refusal:
             return refusal.problem.message
         except DISK_ERRORS as error:
@@ -203,12 +204,6 @@ class LockedStore(ABC):
             first.release()
             second.release()
             path.unlink(missing_ok=True)
-
-    def _touch(self) -> None:
-        """Make a file and remove it, in a thread. Raises OSError, sqlite3.Error."""
-        path = self._incoming.directory / "check"
-        path.touch()
-        path.unlink(missing_ok=True)
 
     async def _ready(self) -> None:
         """Open the store with its first use. Raises `Refusal`, OSError, sqlite3.Error."""

@@ -72,10 +72,3 @@ def _read_slot(raw: bytes) -> StoredMark | None:
     _, number, era, token, burnt, holder = text.split(" ")
     who = Holder(holder[1:]) if holder.startswith("=") else None
     return StoredMark(Mark(Era(int(era)), int(token), burnt == "1", who), int(number))
-
-
-def is_news(stored: Mark | None, mark: Mark) -> bool:
-    """Whether a mark must be written: it is higher, or names the holder of the same mark."""
-    if stored is None or stored.rank < mark.rank:
-        return True
-    return stored.rank == mark.rank and stored.holder is None and mark.holder is not None

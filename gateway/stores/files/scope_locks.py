@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from gateway.machines.witness import carried
 from gateway.model.mark import Mark, Scope
 from gateway.model.problem import Code, Problem
 from gateway.ports.store import BehindRegistry, CarryFailed, FencedByStore
@@ -23,7 +24,6 @@ from gateway.stores.files.marks import (
     DamagedMark,
     StoredMark,
     first_text,
-    is_news,
     read_slots,
     slot_offset,
     slot_text,
@@ -92,7 +92,7 @@ class ScopeLocks:
         """
         try:
             stored = await self._standing_mark(scope)
-            if is_news(stored, mark):
+            if carried(stored, mark) != stored:
                 stored = await self._raise(scope, mark)
         except OSError as error:
             raise CarryFailed(
@@ -129,16 +129,17 @@ class ScopeLocks:
 
     def _store_mark(self, lock: FileLock, scope: Scope, mark: Mark) -> Mark | None:
         stored = self._stored(lock, scope)
-        if not is_news(stored.mark, mark):
-            return stored.mark
+        after = carried(stored.mark, mark)
+        if after == stored.mark:
+            return after
         number = stored.number + 1
         new = number == 1
-        text = first_text(mark, scope) if new else slot_text(mark, number)
+        text = first_text(after, scope) if new else slot_text(after, number)
         os.pwrite(lock.fd, text, slot_offset(number))
         os.fsync(lock.fd)
         if new:
             sync_directory(self.path(scope).parent)
-        return mark
+        return after
 
     def _stored(self, lock: FileLock, scope: Scope) -> StoredMark:
         try:

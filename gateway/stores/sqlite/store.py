@@ -14,6 +14,7 @@ from typing import Final
 
 from gateway.dialects.rows.etags import etag_of, judge_read
 from gateway.dialects.rows.problems import RequestError, busy, from_sqlstate, not_one_row
+from gateway.engine.disk_room import prove_room
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.operation import Operation
@@ -163,7 +164,7 @@ class SqliteStore:
         return CAPABILITIES
 
     async def check(self) -> str | None:
-        """See `Store.check`: the file is there, and a connection of its own reads the tables."""
+        """See `Store.check`: a connection of its own reads the tables, and the disk takes bytes."""
         try:
             await asyncio.to_thread(self._look_anew)
         except (sqlite3.Error, OSError, TableUnfit) as error:
@@ -216,6 +217,7 @@ class SqliteStore:
     def _look_anew(self) -> None:
         with closing(self._database.open_reader()) as connection:
             read_catalogue(connection, self._tables)
+        prove_room(self._database.path.parent)
 
     def _current(self, connection: sqlite3.Connection) -> Catalogue:
         """The catalogue that holds now. Raises RequestError when a table is gone."""

@@ -11,6 +11,7 @@ import sqlite3
 from typing import Final
 
 from gateway.engine.refusals import key_reused
+from gateway.machines.witness import carried
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.operation import Operation
 from gateway.model.reply import Rows
@@ -65,12 +66,11 @@ def judge(
 def carry(connection: sqlite3.Connection, scope: Scope, mark: Mark) -> Mark | None:
     """Raise the fence row to the mark; never lower it. Returns the row's mark when it is above."""
     found = mark_of(connection, scope)
-    if found is not None and found.rank > mark.rank:
-        return found
-    if found is None or found.rank < mark.rank:
-        row = (scope, mark.era, mark.token, int(mark.burnt), mark.holder)
+    after = carried(found, mark)
+    if after != found:
+        row = (scope, after.era, after.token, int(after.burnt), after.holder)
         connection.execute(_RAISE, row)
-    return None
+    return after if after.rank > mark.rank else None
 
 
 def recall(

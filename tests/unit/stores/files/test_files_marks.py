@@ -13,7 +13,6 @@ from gateway.stores.files.marks import (
     DamagedMark,
     StoredMark,
     first_text,
-    is_news,
     read_slots,
     slot_offset,
     slot_text,
@@ -78,16 +77,3 @@ def test_slots_fit_the_longest_mark() -> None:
     """The largest numbers and the longest holder leave the slot its length."""
     mark = Mark(Era(2**63), 2**63 - 1, True, Holder("h" * 128))
     assert len(slot_text(mark, 10**18)) == SLOT_BYTES
-
-
-def test_news_is_what_is_higher_or_names_the_holder() -> None:
-    """Equal and lower marks are not written again; a holder newly known is."""
-    five, held = Mark(Era(1), 5), Mark(Era(1), 5, holder=Holder("h"))
-    assert is_news(None, five)
-    assert is_news(five, Mark(Era(1), 6))
-    assert is_news(five, Mark(Era(1), 5, burnt=True))
-    assert is_news(Mark(Era(1), 9), Mark(Era(2), 0))
-    assert is_news(five, held)
-    assert not is_news(held, five)
-    assert not is_news(five, five)
-    assert not is_news(five, Mark(Era(1), 4, holder=Holder("h")))
