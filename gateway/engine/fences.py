@@ -396,9 +396,8 @@ class Fences:
             self._fault("claim", error)
             self.apply(scope, ClaimFailed(effect.registration))
             return
-        if isinstance(answer, Claimed) and answer.raised_from is not None:
-            store = self._claimant(effect.registration)
-            self._observer.emit(Raised(store, scope, answer.raised_from, answer.mark))
+        if isinstance(answer, Claimed) and (before := answer.raised_from) is not None:
+            self._observer.emit(Raised(self._claimant(effect), scope, before, answer.mark))
         if isinstance(answer, ClaimBurnt) and answer.first:
             self._observer.emit(DuplicateFound(scope, answer.mark))
         self.apply(scope, ClaimAnswered(effect.registration, answer))
@@ -412,9 +411,9 @@ class Fences:
         if at.rank < view.mark.rank:
             await self.witnessed(scope, view.mark)
 
-    def _claimant(self, registration: RegistrationId) -> str:
+    def _claimant(self, claim: SendClaim) -> str:
         """The store on whose behalf a claim was sent; its id ends with the ticket's number."""
-        waiter = self._waiting.get(int(registration.rpartition(".")[2]))
+        waiter = self._waiting.get(int(claim.registration.rpartition(".")[2]))
         return waiter.store if waiter is not None else ""
 
     def _fault(self, where: str, error: Exception) -> None:
@@ -453,9 +452,9 @@ class Fences:
             if not lower and not self.membership.here().in_grace:
                 break
             waited_s = self._clock.boottime_s() - began_s
-            pause_s = min(max(shortest_s, waited_s / 4), longest_s)  # late by a quarter at most
             self._moved.clear()
-            with suppress(TimeoutError):
+            with suppress(TimeoutError):  # late by a quarter at most
+                pause_s = min(max(shortest_s, waited_s / 4), longest_s)
                 await asyncio.wait_for(self._moved.wait(), pause_s)
 
     async def _yield(self, scope: Scope, generation: Generation, mark: Mark) -> None:

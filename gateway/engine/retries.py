@@ -85,12 +85,12 @@ class Retries:
             body.expect(earlier.sha256)
         if earlier is not None and isinstance(earlier.outcome, Applied):
             replay = dataclasses.replace(earlier.outcome, replayed=True)
-            return self._told(store, await _as_promised(replay, body))
+            return self._told(store, await as_promised(replay, body))
         attempt = self._replays.begin(key, write_id_of(key, uuid4().hex))
         outcome: Outcome | None = None
         try:
             outcome = await self._attempt(operation, store, scope, attempt, earlier, write)
-            outcome = await _as_promised(outcome, body)
+            outcome = await as_promised(outcome, body)
         finally:
             attempt.era = self._era(scope)
             attempt.sha256 = body.sha256 if isinstance(body, ComparedBody) else None
@@ -161,7 +161,7 @@ class Retries:
                 return outcome
 
 
-async def _as_promised(outcome: Outcome, body: Body) -> Outcome:
+async def as_promised(outcome: Outcome, body: Body) -> Outcome:
     """Hold a body that an earlier answer made needless to its promises, and to the first one."""
     if not isinstance(outcome, Applied) or not outcome.replayed or not isinstance(body, Checked):
         return outcome
