@@ -18,17 +18,12 @@ from typing import Final, Protocol, assert_never, cast
 
 import uvloop
 
-from gateway.dialects.http import HttpDialect
-from gateway.dialects.origin import OriginDialect
-from gateway.dialects.rows.dialect import RowsDialect
-from gateway.dialects.s3.dialect import S3Dialect
-from gateway.edge.admin_gate import Admins
+from gateway.access import Access
 from gateway.edge.announcement import announce
 from gateway.edge.asgi import DataPlane
 from gateway.edge.asgi_types import App
 from gateway.edge.audit_log import AuditFailed, AuditLog
 from gateway.edge.control import control_app
-from gateway.edge.control_requests import Askers
 from gateway.edge.fronts import Front, Listener
 from gateway.edge.limits import EdgeLimits
 from gateway.edge.place import Place
@@ -44,10 +39,9 @@ from gateway.engine.readiness import Readiness
 from gateway.engine.replays import Replays
 from gateway.engine.retries import Retries
 from gateway.engine.signatures import Signatures
-from gateway.model.catalogue import Catalogue
+from gateway.identity.live_tokens import LiveTokens
 from gateway.model.event import Started
 from gateway.model.mark import Scope
-from gateway.model.worker import WorkerKey
 from gateway.policy.document import PolicySet
 from gateway.policy.limits import Limits
 from gateway.policy.origin_settings import HttpSettings
@@ -59,13 +53,13 @@ from gateway.policy.store_settings import (
     StoreSettings,
 )
 from gateway.ports.dialect import Dialect
-from gateway.ports.identity import TokenVerifier, UnusableKeys
+from gateway.ports.identity import UnusableKeys
 from gateway.ports.observer import Observer
 from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
-from gateway.settings import METRICS_DIR_VARIABLE, admin_keys, reread, stamp_secret
+from gateway.settings import METRICS_DIR_VARIABLE, reread, stamp_secret
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.http import origin_store
 from gateway.stores.sqlite import SqliteStore
@@ -78,10 +72,6 @@ _GRACE_S: Final = 8  # container engines kill 10 s after SIGTERM
 
 class _HasTables(Protocol):
     """What a database store offers beyond the port of a store."""
-
-    def catalogue(self) -> Catalogue:
-        """The tables that workers may reach."""
-        ...
 
     async def migrate(self) -> object:
         """Create or upgrade the fence schema."""
@@ -253,29 +243,6 @@ def _etcd_registry(policy: PolicySet) -> Registry:
 
 
 # --- fronts -------------------------------------------------------------------------------------
-def build_dialect(
-    settings: StoreSettings, store: Store, policy: PolicySet, tokens: TokenVerifier | None = None
-) -> Dialect:
-    """The wire language of a store. A store that no key covers is open to everybody."""
-    keys: Mapping[str, WorkerKey] | None = None
-    if policy.covered(settings.name):
-        keys = {key.id: key.worker_key() for key in policy.keys}
-    match settings:
-        case FilesSettings(dialect="s3") | S3Settings():
-            return S3Dialect(settings.name, keys, settings.region)
-        case FilesSettings():
-            return HttpDialect(settings.name, settings.mount or "", keys, tokens)
-        case HttpSettings():
-            own = settings.authorization is not None
-            return OriginDialect(settings.name, settings.mount or "", keys, tokens, own)
-        case SqliteSettings() | PostgresSettings():
-            mount, most = settings.mount or "", policy.limits.max_rows_body_bytes
-            catalogue = cast(_HasTables, store).catalogue
-            return RowsDialect(settings.name, mount, catalogue, keys, most, tokens)
-        case _:
-            assert_never(settings)
-
-
 def build_listeners(
     policy: PolicySet,
     dialects: Mapping[str, Dialect],
@@ -322,6 +289,7 @@ def build_engine(
     registry: Registry,
     clock: SystemClock,
     observer: Observer,
+    signatures: Signatures,
 ) -> Engine:
     """Fences and pipeline over these stores and this registry."""
     limits = policy.limits
@@ -338,7 +306,6 @@ def build_engine(
     fences = Fences(registry, clock, observer, timing, reach, live.digest)
     replays = Replays(clock, limits.replay_ttl_ms / 1000, limits.max_replays)
     retries = Retries(replays, clock, observer, fences.era)
-    signatures = Signatures(policy.tokens.by_id(), wall_s)
     pipeline = Pipeline(live, stores, fences, retries, clock, observer, signatures)
     return Engine(live, fences, pipeline, retries)
 
@@ -354,7 +321,8 @@ async def _serve(policy: PolicySet, place: Place) -> None:
         reloads = Reloads(observer)
         stack.enter_context(reloads.on_hangup())
         tls = listeners_tls(policy, reloads)
-        tokens = await _token_verifier(policy, clock, observer, reloads, stack)
+        tokens = LiveTokens(clock, observer)
+        (await tokens.prepare(policy))()
         registry = build_registry(policy, alone=place.alone)
         stack.push_async_callback(registry.aclose)
         for risk in await registry.probe():
@@ -366,53 +334,33 @@ async def _serve(policy: PolicySet, place: Place) -> None:
             accept_rescope=place.accept_rescope,
         )
         await live.start()
-        reloads.add("policy", live.reload)
         stores = await _open_stores(policy, stack, place)
-        engine = build_engine(policy, live, stores, registry, clock, observer)
+        audit = AuditLog(policy.data(policy.admin.audit_file)).open()
+        access = Access(policy, stores, tokens, wall_s, audit)
+        live.with_access(access.prepare)
+        reloads.add("policy", live.reload)
+        reloads.add("issuer_keys", tokens.read)
+        engine = build_engine(policy, live, stores, registry, clock, observer, access.signatures)
         stack.push_async_callback(engine.retries.aclose)
         reloads.add("membership", engine.fences.membership.follow_rules)
         readiness = Readiness(registry, stores, clock, membership=engine.fences.membership.wrong)
         stack.push_async_callback(readiness.aclose)
-        audit = AuditLog(policy.data(policy.admin.audit_file)).open()
-        admins = Admins(admin_keys(policy, os.environ), wall_s, audit)
-        askers = Askers(admins, {key.id: key.worker_key() for key in policy.keys}, wall_s, tokens)
         control = control_app(
             Desk(engine.fences, clock, observer, policy.limits.drain_timeout_ms / 1000),
             readiness,
-            admins=admins,
+            admins=access.admins,
             exposition=watch.metrics.exposition,
             digest=engine.live.digest,
             version=metadata.version("fencegate"),
             reach=engine.live.meets,
-            requests=(engine.retries.requests, askers),
+            requests=(engine.retries.requests, access.askers),
         )
-        dialects = {
-            name: build_dialect(settings, stores[name], policy, tokens)
-            for name, settings in policy.stores.items()
-        }
-        listeners, sockets = build_listeners(policy, dialects, engine, control, place)
-        lag = asyncio.create_task(watch_loop(clock, observer))
-        stack.callback(lag.cancel)
+        listeners, sockets = build_listeners(policy, access.dialects, engine, control, place)
+        for work in (watch_loop(clock, observer), tokens.keep_fresh()):
+            stack.callback(asyncio.create_task(work).cancel)
         place.follow(reloads)
         await engine.fences.start(max(s.capabilities.settle_ms for s in stores.values()) / 1000)
         await _run(policy, listeners, sockets, engine, readiness, clock, watch, place, tls)
-
-
-async def _token_verifier(
-    policy: PolicySet,
-    clock: SystemClock,
-    observer: Observer,
-    reloads: Reloads,
-    stack: AsyncExitStack,
-) -> TokenVerifier | None:
-    if not policy.auth.issuers:
-        return None
-    from gateway.identity.opening import open_identities
-
-    identities = await open_identities(policy, clock, observer)
-    reloads.add("issuer_keys", identities.read)
-    stack.callback(asyncio.create_task(identities.keep_fresh(clock)).cancel)
-    return identities.verifier
 
 
 async def _open_stores(policy: PolicySet, stack: AsyncExitStack, place: Place) -> dict[str, Store]:

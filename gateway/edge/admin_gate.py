@@ -41,9 +41,12 @@ Before = Callable[[str], Awaitable[object]]
 """The state of a scope, as the control API shows it, or None."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Admins:
-    """Whose keys open /v1, and where their acts are recorded (None: nowhere, for tests)."""
+    """Whose keys open /v1, and where their acts are recorded (None: nowhere, for tests).
+
+    `keys` are exchanged at a reload.
+    """
 
     keys: tuple[WorkerKey, ...]
     wall_s: Callable[[], float]

@@ -49,7 +49,7 @@ class RequestView(BaseModel):
 
 
 class Askers:
-    """Who asks: the admin, a worker by its key, or nobody."""
+    """Who asks: the admin, a worker by its key, or nobody. `keys` are exchanged at a reload."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Askers:
         tokens: TokenVerifier | None = None,
     ) -> None:
         self._admins = admins
-        self._keys = keys
+        self.keys = keys
         self._tokens = tokens
         self._wall_s = wall_s
 
@@ -71,7 +71,7 @@ class Askers:
         secret = given.strip().encode("utf-8", "surrogateescape")
         if scheme.lower() != "bearer":
             return None
-        grant = grant_of(secret, self._keys, self._wall_s(), self._tokens)
+        grant = grant_of(secret, self.keys, self._wall_s(), self._tokens)
         if isinstance(grant, Problem):
             return None
         worker = grant.worker

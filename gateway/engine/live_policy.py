@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 from gateway.model.mark import Scope
 from gateway.model.operation import Operation
 from gateway.model.problem import Problem
+from gateway.policy.changed_keys import changed_keys
 from gateway.policy.decide import Decider, Permit
 from gateway.policy.document import PolicySet
 from gateway.policy.rescope import changed_rules, derivation, needs_start, rescoped
@@ -34,6 +35,15 @@ class ReloadRefused(Exception):
     """A running gateway cannot take this policy; the text says what to do."""
 
 
+Prepare = Callable[[PolicySet], Awaitable[Callable[[], None]]]
+"""Makes ready for a policy, or raises; what it gives back puts it in force and cannot fail."""
+
+
+async def _nothing(policy: PolicySet) -> Callable[[], None]:
+    del policy
+    return lambda: None
+
+
 class LivePolicy:
     """Decides by the policy in force. `read` reads the policy's files again."""
 
@@ -49,7 +59,12 @@ class LivePolicy:
         self._decider = Decider.compile(policy)
         self._registry = registry
         self._read = read
+        self._prepare: Prepare = _nothing
         self._accept_rescope = accept_rescope
+
+    def with_access(self, prepare: Prepare) -> None:
+        """Let a reload exchange these keys too, together with the rules or not at all."""
+        self._prepare = prepare
 
     def decide(self, operation: Operation) -> Permit | Problem:
         """See `Decider.decide`."""
@@ -85,8 +100,8 @@ class LivePolicy:
     async def reload(self) -> str:
         """Read the files again and go by them from now on; tell what changed.
 
-        Raises `PolicyError`, `ReloadRefused`, `RescopeRefused`, `RegistryUnavailable`: nothing has
-        changed then.
+        Raises `PolicyError`, `ReloadRefused`, `RescopeRefused`, `RegistryUnavailable`, and what
+        keys that cannot be used raise: nothing has changed then.
         """
         new = await asyncio.to_thread(self._read)
         sections = needs_start(self._policy, new)
@@ -94,9 +109,12 @@ class LivePolicy:
             raise ReloadRefused(f"{', '.join(sections)} changed, which needs a restart")
         old, decider = self._policy, Decider.compile(new)
         await self._refuse_rescope(rescoped(self._derivation(old), self._derivation(new)))
+        commit = await self._prepare(new)
         self._keep(new)
         self._policy, self._decider = new, decider
-        changes = "; ".join(changed_rules(old, new)) or "no rule changed"
+        commit()
+        changes = "; ".join((*changed_rules(old, new), *changed_keys(old, new)))
+        changes = changes or "no rule and no key changed"
         return f"{changes}; digest {new.digest}"
 
     def _derivation(self, policy: PolicySet) -> dict[str, object]:

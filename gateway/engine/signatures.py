@@ -28,6 +28,11 @@ class Signatures:
         self._wall_s = wall_s
         self._known: dict[tuple[int, bytes, Scope], float] = {}
 
+    def take(self, keys: Mapping[KeyId, Ed25519PublicKey]) -> None:
+        """Check with these keys from now on; what others had signed is checked again."""
+        self._keys = keys
+        self._known.clear()
+
     def judged(self, operation: Operation, permit: Permit | Problem) -> Permit | Problem:
         """The permit, or what the operation is refused with because of its token's signature."""
         if isinstance(permit, Problem) or permit.scope is None or operation.token is None:

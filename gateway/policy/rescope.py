@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import zip_longest
 from typing import Any, Final, assert_never
 from urllib.parse import parse_qs, urlsplit
@@ -27,7 +27,9 @@ from gateway.policy.store_settings import (
 Derivation = Mapping[str, Any]
 """All that scopes are derived from, as JSON values."""
 
-_LIVE: Final = frozenset({"rules", "sources", "digest", "overrides", "scope_places"})
+_LIVE: Final = frozenset(
+    {"rules", "auth", "tokens", "sources", "digest", "overrides", "scope_places"}
+)
 _STORE: Final = ("type", "dialect", "mount", "place")
 _RULE: Final = ("store", "match", "scope", "mode")
 
@@ -96,6 +98,7 @@ def _keeps_fencing(before: str, after: str) -> bool:
 
 def needs_start(old: PolicySet, new: PolicySet) -> tuple[str, ...]:
     """The sections that differ, and that a running gateway cannot exchange."""
+    new = replace(new, admin=replace(new.admin, keys=old.admin.keys))  # admins' keys are live too
     names = (f.name for f in fields(PolicySet) if f.name not in _LIVE)
     return tuple(name for name in names if getattr(old, name) != getattr(new, name))
 
