@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import zlib
 
-from gateway.model.token import Malformed, parse_token
+from gateway.model.token import Malformed, SignedToken, parse_token
 from tests.fuzz import second_opinion, strict_edge
 from tests.fuzz.second_opinion import Reading
 from tests.fuzz.strict_edge import EdgeConnection, Message
 
 _DIGITS = b"0123456789"
-_WIDE_LINE = re.compile(rb"(?:^|\n)\r+[A-Z]|[A-Z] {2,}/|\S {2,}HTTP/")
+_BASE64URL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_WIDE_LINE = re.compile(rb"(?:^|\n)\r+[A-Z]|(?:^|\n)\r{2,}\n|[A-Z] {2,}/|\S {2,}HTTP/")
 _HOPS = (b"close", b"keep-alive", b"upgrade", b"http2-settings", b"te")
 
 
@@ -110,15 +111,19 @@ def _plain(message: Message) -> tuple[object, ...]:
 
 def check_token(data: bytes) -> None:
     """A token field is read as a slow and simple reading says, and only one field is."""
-    text = data.decode("latin-1")
+    digits, dot, proof = data.decode("latin-1").partition(".")
     well_formed = (
-        0 < len(text) <= 19 and text.isascii() and text.isdigit() and text == str(int(text))
+        0 < len(digits) <= 19 and digits.isascii() and digits.isdigit() and digits == str(int(digits))
     )
-    expected = well_formed and 1 <= int(text) <= 2**63 - 1
+    expected = well_formed and 1 <= int(digits) <= 2**63 - 1
+    if dot:
+        expected = expected and 22 <= len(proof) <= 256 and set(proof) <= _BASE64URL
     token = parse_token([data])
     assert expected != isinstance(token, Malformed)
     if not isinstance(token, Malformed):
-        assert token == int(text)
+        assert token == int(digits)
+        assert isinstance(token, SignedToken) == bool(dot)
+        assert not isinstance(token, SignedToken) or token.proof == proof.encode()
     assert isinstance(parse_token([data, data]), Malformed)
     assert isinstance(parse_token([data, b"5"]), Malformed)
     assert isinstance(parse_token([data + b", " + data]), Malformed)

@@ -52,6 +52,11 @@ def _python_number(fields: list[bytes]) -> Token | Malformed | None:
         return Malformed("no number")
 
 
+def _any_proof(fields: list[bytes]) -> Token | Malformed | None:
+    """A dot may be followed by anything."""
+    return heads_parse_token([field.partition(b".")[0] for field in fields])
+
+
 heads_parse_token = heads.parse_token
 
 
@@ -117,6 +122,7 @@ VERIFY = gateway.dialects.s3.verify
 FAULTS = {
     "the first of several tokens": Fault("head", _any_token(_first_token)),
     "a token as Python reads numbers": Fault("token", _any_token(_python_number)),
+    "a signature as it came": Fault("token", _any_token(_any_proof)),
     "trailer fields": Fault("head", _put(StrictProtocol, "on_header", _trailers)),
     "the last segment of a target": Fault("head", _put(StrictProtocol, "on_url", _last_segment)),
     "several codings": Fault("head", _put(GUARD, "_framing", _last_coding)),

@@ -11,6 +11,7 @@ _DIGEST = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 HEADS = [
     b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\r\r\r\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
     b"GET /files/a%2Fb?x=1 HTTP/1.1\r\nHost: h:80\r\nConnection: keep-alive\r\n\r\n",
     b"PUT /files/a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nX-Fence-Token: 5\r\n\r\nabc",
     b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX-Fence-Token: 7\r\n\r\n"
@@ -93,6 +94,8 @@ BODIES = [
 ]
 TOKENS = [b"1", b"5", b"9223372036854775807", b"9223372036854775808", b"05", b"+5", b"5_0", b" 5"]
 TOKENS += ["٣".encode(), b"\xb2", b"5\n", b"5,6", b"", b"1e3", b"0x5"]
+TOKENS += [b"5." + b"aZ0-_" * 5, b"5." + b"a" * 22, b"5." + b"a" * 21, b"5." + b"a" * 256]
+TOKENS += [b"5." + b"a" * 257, b"5." + b"a" * 21 + b"=", b"5.", b".", b"05." + b"a" * 22]
 PATHS = [b"a", b"a/b", b"a%2Fb", b"%61", b"a/../b", b"a/%2e%2e/b", b"a//b", b"a%2F/b", b"a/."]
 PATHS += [b"a%5Cb", b"a\\b", b"%00", b"a%2", "é".encode(), b"%C3%A9", b"%c3%a9", b"a+b", b"a%2Bb"]
 PATHS += [b"", b"/", b"a/", b"%25%32%65", b"%ff", b"a;b", b"a%3Bb", b"%2E", b"..", b"~", b"%7E"]
