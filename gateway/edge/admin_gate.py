@@ -38,7 +38,7 @@ _HINT: Final = (
 )
 
 Before = Callable[[str], Awaitable[object]]
-"""The state of a scope, as the control API shows it, or None."""
+"""The state of a scope as the control API shows it, None without one, `unread` if nobody told."""
 
 
 @dataclass(slots=True)

@@ -147,8 +147,8 @@ def _state_of(desk: Desk) -> Before:
     async def before(name: str) -> object:
         try:
             row = await desk.scope(Scope(name))
-        except RegistryUnavailable:
-            return None
+        except RegistryUnavailable as silent:
+            return {"unread": str(silent)}
         return None if row is None else row_view(row).model_dump()
 
     return before

@@ -113,7 +113,10 @@ def check_token(data: bytes) -> None:
     """A token field is read as a slow and simple reading says, and only one field is."""
     digits, dot, proof = data.decode("latin-1").partition(".")
     well_formed = (
-        0 < len(digits) <= 19 and digits.isascii() and digits.isdigit() and digits == str(int(digits))
+        0 < len(digits) <= 19
+        and digits.isascii()
+        and digits.isdigit()
+        and digits == str(int(digits))
     )
     expected = well_formed and 1 <= int(digits) <= 2**63 - 1
     if dot:

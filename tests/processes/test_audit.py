@@ -75,6 +75,29 @@ def test_an_act_is_on_record_with_its_author(gateway: GatewayProcess) -> None:
     assert not [secret for secret in (ALICE, OLD, ADMIN_KEY) if secret in text]
 
 
+def test_a_reset_is_on_record_with_both_eras(gateway: GatewayProcess) -> None:
+    """Who, why, and the mark that went down: the one act that takes something back."""
+    assert seal(gateway, ALICE, scope="files:a", token=7).status_code == 200
+    headers = {"Authorization": f"Bearer {ALICE}"}
+    body = {"scope": "files:a", "reason": "the issuer lost its counter"}
+    done = httpx.post(f"{gateway.url}/v1/reset", json=body, headers=headers, timeout=10)
+    assert done.status_code == 200
+    begun, ended = records(gateway)[2:]
+    for record in (begun, ended):
+        assert (record["who"], record["act"]) == ("alice", "POST /v1/reset")
+        assert (record["scope"], record["reason"]) == (body["scope"], body["reason"])
+        assert (record["before"]["era"], record["before"]["token"]) == (1, 7)
+    assert (begun["outcome"], "after" in begun) == ("begun", False)
+    assert (ended["outcome"], ended["status"]) == ("done", 200)
+    assert (ended["after"]["era"], ended["after"]["token"]) == (2, 0)
+    never = httpx.post(
+        f"{gateway.url}/v1/reset", json=body | {"scope": "files:b"}, headers=headers, timeout=10
+    )
+    begun, refused = records(gateway)[4:]
+    assert (begun["before"], refused["before"]) == (None, None), "never seen"
+    assert (refused["outcome"], refused["status"]) == ("refused", never.status_code)
+
+
 def test_what_cannot_be_recorded_is_not_done(gateway: GatewayProcess) -> None:
     """503 and the mark stays; with the file back, the same request is done."""
     assert seal(gateway, ALICE, scope="files:a", token=7).status_code == 200

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -257,12 +259,12 @@ async def test_a_malformed_query_is_told(client: httpx.AsyncClient, query: str, 
     assert "query.token: is not known" in problem(other, Code.REQUEST_MALFORMED)["detail"]
 
 
-async def test_a_malformed_act_is_on_record(desk: Desk, parts: Parts, tmp_path: Path) -> None:
-    """The audit trail and the look before an act take text that no file or registry can keep."""
-    trail = tmp_path / "audit"
+@asynccontextmanager
+async def recorded(desk: Desk, trail: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a control API that keeps an audit trail."""
     app = control_app(
         desk,
-        parts,
+        Parts(),
         admins=Admins((WorkerKey("admin", KEY),), lambda: 0.0, AuditLog(trail)),
         exposition=bytes,
         digest=str,
@@ -270,13 +272,35 @@ async def test_a_malformed_act_is_on_record(desk: Desk, parts: Parts, tmp_path: 
     )
     transport = httpx.ASGITransport(app)
     headers = ADMIN | {"Content-Type": "application/json"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://gateway", headers=headers
+    ) as found:
+        yield found
+
+
+async def test_a_malformed_act_is_on_record(desk: Desk, tmp_path: Path) -> None:
+    """The audit trail and the look before an act take text that no file or registry can keep."""
+    trail = tmp_path / "audit"
+    async with recorded(desk, trail) as client:
         for path in ("/v1/seal", "/v1/reset"):
             text = b'{"scope": "files:\\ud800", "reason": "\\udfff"}'
-            answer = await client.post(path, headers=headers, content=text)
+            answer = await client.post(path, content=text)
             assert "must be Unicode" in problem(answer, Code.REQUEST_MALFORMED)["detail"]
     assert (desk.sealed, desk.was_reset) == ([], [])
     assert trail.read_text("utf-8").count('"refused"') == 2
+
+
+async def test_a_state_that_nobody_told_is_not_none(desk: Desk, tmp_path: Path) -> None:
+    """The record tells a scope that was never seen from one that the registry was silent about."""
+    trail = tmp_path / "audit"
+    async with recorded(desk, trail) as client:
+        await client.post("/v1/reset", json={"scope": "never-seen", "reason": "drill"})
+        desk.down = True
+        await client.post("/v1/reset", json={"scope": ROWS[0].scope, "reason": "drill"})
+    seen, _, silent, unknown = map(json.loads, trail.read_text("utf-8").splitlines())
+    assert seen["before"] is None
+    assert silent["before"] == {"unread": "no answer within 1.5 s"}
+    assert (unknown["outcome"], unknown["status"]) == ("unknown", 503)
 
 
 async def test_a_misspelt_scope_is_not_sealed(client: httpx.AsyncClient, desk: Desk) -> None:
