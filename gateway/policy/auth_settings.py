@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 from gateway.model.scope_pattern import scope_pattern
 from gateway.model.worker import WorkerKey
 from gateway.policy.issuer_settings import IssuerSettings
-from gateway.policy.kinds import CLOSED, Text
+from gateway.policy.kinds import CLOSED, FileName, Text
 from gateway.policy.rule_settings import KNOWN_METHODS
 
 ADMIN: Final = "admin"
@@ -70,7 +70,7 @@ class KeySettings:
         ),
     ] = field(default=None, repr=False)
     secret_file: Annotated[
-        Path | None,
+        FileName | None,
         Field(description="File that holds the secret and nothing else, from data_dir."),
     ] = None
     stores: Annotated[
@@ -177,7 +177,7 @@ class AdminSettings:
     __pydantic_config__: ClassVar[ConfigDict] = CLOSED
 
     key_file: Annotated[
-        Path,
+        FileName,
         Field(
             description="File of the admin key, from data_dir; generated (mode 0600) when it is "
             "missing and FENCEGATE_ADMIN_KEY is not set."
@@ -188,7 +188,7 @@ class AdminSettings:
         Field(description="Further admin keys, one table each; the one above is called admin."),
     ] = ()
     audit_file: Annotated[
-        Path,
+        FileName,
         Field(
             description="File to which each act of an admin is appended, from data_dir. An act "
             "that cannot be recorded is refused."

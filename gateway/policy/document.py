@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from gateway.model.worker import WorkerKey
 from gateway.policy.address import Address
 from gateway.policy.auth_settings import AdminSettings, AuthSettings, KeySettings
-from gateway.policy.kinds import CLOSED, AddressText, Text
+from gateway.policy.kinds import CLOSED, AddressText, FileName, Text
 from gateway.policy.limits import Limits
 from gateway.policy.origin_settings import HttpSettings
 from gateway.policy.registry_settings import RegistrySettings
@@ -76,7 +76,7 @@ class ServerSettings:
         ),
     ] = _DEFAULT_LISTEN
     data_dir: Annotated[
-        Path, Field(description="Directory of all local state, from the working directory.")
+        FileName, Field(description="Directory of all local state, from the working directory.")
     ] = Path("data")
     auth: Annotated[
         Literal["keys", "none"] | None,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, Strict
 
-from gateway.policy.kinds import CLOSED, Text
+from gateway.policy.kinds import CLOSED, FileName, Text
 
 ALGORITHMS: Final = ("RS256", "ES256", "EdDSA")
 
@@ -24,7 +23,7 @@ class IssuerSettings:
     issuer: Annotated[Text, Field(description="What `iss` must be, exactly.")]
     audience: Annotated[Text, Field(description="What `aud` must be, or have among others.")]
     jwks_file: Annotated[
-        Path | None,
+        FileName | None,
         Field(description="File of the issuer's public keys (JWK Set), from data_dir."),
     ] = None
     jwks_url: Annotated[
@@ -35,7 +34,7 @@ class IssuerSettings:
         ),
     ] = None
     jwks_ca_file: Annotated[
-        Path | None,
+        FileName | None,
         Field(description="Authorities in PEM for jwks_url; absent: the usual public ones."),
     ] = None
     algorithms: Annotated[

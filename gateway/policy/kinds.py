@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, ConfigDict, Field, Strict
@@ -19,6 +20,14 @@ SECRET_KEYS: Final = frozenset(
 )
 """Keys whose values no error and no log may repeat."""
 
+
+def _named(value: object) -> object:
+    if value == "":  # a Path would take it for the directory that it is read from
+        raise ValueError("expected the name of a file or directory")
+    return value
+
+
+FileName = Annotated[Path, BeforeValidator(_named)]
 AddressText = Annotated[Address, BeforeValidator(parse_address)]
 Text = Annotated[str, Field(min_length=1)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]

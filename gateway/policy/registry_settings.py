@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, Strict
 
-from gateway.policy.kinds import CLOSED, Text
+from gateway.policy.kinds import CLOSED, FileName, Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class RegistrySettings:
             'etcd 3 cluster; "memory" forgets them at a restart (tests).'
         ),
     ] = "sqlite"
-    path: Annotated[Path, Field(description="sqlite: the file, from data_dir.")] = Path(
+    path: Annotated[FileName, Field(description="sqlite: the file, from data_dir.")] = Path(
         "registry.sqlite"
     )
     url: Annotated[

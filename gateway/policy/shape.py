@@ -109,18 +109,27 @@ def _store(name: str, value: Any, complaints: Complaints) -> StoreSettings | Non
     section = STORE_TYPES.get(kind) if isinstance(kind, str) else None
     if section is None:
         known = ", ".join(f'"{t}"' for t in STORE_TYPES)
-        if "type" not in value:
+        slip = _slip_for_type(value)
+        if slip is not None:
+            hint = f"did you mean type? One of {known}"
+            complaints.add((*path, slip), "there is no such key here", hint)
+        elif "type" not in value:
             complaints.add((*path, "type"), f"is required: one of {known}")
         else:
-            hint = nearest(str(kind), STORE_TYPES)
-            complaints.add(
-                (*path, "type"), f"expected one of {known}, found {shown((), kind)}", hint
-            )
+            message = f"expected one of {known}, found {shown((), kind)}"
+            complaints.add((*path, "type"), message, nearest(str(kind), STORE_TYPES))
         return None
     store: StoreSettings | None = _validated(section, value, path, complaints, name=name)
     if store is not None and store.dialect != "s3" and store.mount is None:
         store = replace(store, mount=f"/{name}")
     return store
+
+
+def _slip_for_type(value: Mapping[str, Any]) -> str | None:
+    """The key that was meant to be `type`, where there is none and one looks like it."""
+    if "type" in value:
+        return None
+    return next((k for k in value if not owners_of(k) and closest(k, ["type"])), None)
 
 
 def _rules(source: Source, complaints: Complaints) -> dict[int, RuleSettings]:

@@ -23,6 +23,9 @@ from gateway.policy.lines import Path, key_lines
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
 _VARIABLE: Final = re.compile(r"\$\$|\$\{([^}]*)\}|\$\{")
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL_OF_LINES: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_OF_LINES: Final = frozenset({"init"})
 _MOST_BYTES: Final = 1_048_576
 
 
@@ -157,24 +160,41 @@ def _override_value(text: str) -> object:
 
 
 def interpolate(source: Source, environ: Mapping[str, str], complaints: Complaints) -> None:
-    """Replace `${NAME}` by environment variables, everywhere but in rules; `$$` stands for `$`."""
+    """Replace `${NAME}` by environment variables, everywhere but in rules; `$$` stands for `$`.
+
+    No text may hold a control character, wherever it came from: no path, name or secret has one.
+    """
     for section, value in source.data.items():
-        if section != "rules":
-            source.data[section] = _interpolated(value, (section,), environ, complaints)
+        known = None if section == "rules" else environ
+        source.data[section] = _interpolated(value, (section,), known, complaints)
 
 
 def _interpolated(
-    value: Any, path: Path, environ: Mapping[str, str], complaints: Complaints
+    value: Any, path: Path, environ: Mapping[str, str] | None, complaints: Complaints
 ) -> Any:
     match value:
         case str():
-            return _VARIABLE.sub(lambda v: _variable(v, path, environ, complaints), value)
+            text = value
+            if environ is not None:
+                text = _VARIABLE.sub(lambda v: _variable(v, path, environ, complaints), value)
+            return _plain(text, value, path, complaints)
         case dict():
             return {k: _interpolated(v, (*path, k), environ, complaints) for k, v in value.items()}
         case list():
             return [_interpolated(v, (*path, i), environ, complaints) for i, v in enumerate(value)]
         case _:
             return value
+
+
+def _plain(text: str, written: str, path: Path, complaints: Complaints) -> str:
+    pattern = _CONTROL_OF_LINES if path[-1] in _OF_LINES else _CONTROL
+    found = pattern.search(text)
+    if found is None:
+        return text
+    here = f"holds a control character, {ascii(found[0])[1:-1]}"
+    source = _VARIABLE.search(written) if pattern.search(written) is None else None
+    complaints.add(path, f"the value of {source[0]} {here}" if source else here)
+    return "invalid"
 
 
 def _variable(

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, Strict
 
-from gateway.policy.kinds import CLOSED, AddressText, Identifier, Milliseconds, Mount, Text
+from gateway.policy.kinds import (
+    CLOSED,
+    AddressText,
+    FileName,
+    Identifier,
+    Milliseconds,
+    Mount,
+    Text,
+)
 from gateway.policy.origin_settings import HttpSettings
 
 
@@ -53,7 +60,7 @@ class FilesSettings:
     ] = "http"
     mount: Mount | None = None
     listen: Listen | None = None
-    root: Annotated[Path, Field(description="The directory, from data_dir.")]
+    root: Annotated[FileName, Field(description="The directory, from data_dir.")]
     buckets: Annotated[
         tuple[BucketName, ...], Field(description="Buckets that exist (s3 dialect).")
     ] = ()
@@ -73,7 +80,7 @@ class SqliteSettings:
         "rows"
     )
     mount: Mount | None = None
-    path: Annotated[Path, Field(description="The database file, from data_dir.")]
+    path: Annotated[FileName, Field(description="The database file, from data_dir.")]
     init: Annotated[
         Text | None, Field(description="SQL run at each start; must be safe to repeat.")
     ] = None

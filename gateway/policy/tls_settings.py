@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from gateway.policy.kinds import CLOSED
+from gateway.policy.kinds import CLOSED, FileName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,17 +18,17 @@ class TlsSettings:
     __pydantic_config__: ClassVar[ConfigDict] = CLOSED
 
     cert_file: Annotated[
-        Path | None,
+        FileName | None,
         Field(
             description="The certificate and its chain in PEM, from data_dir; absent: plain HTTP."
         ),
     ] = None
     key_file: Annotated[
-        Path | None,
+        FileName | None,
         Field(description="Its private key in PEM, not encrypted; absent: it is in cert_file."),
     ] = None
     client_ca_file: Annotated[
-        Path | None,
+        FileName | None,
         Field(
             description="Authorities in PEM of which every client must show a certificate (mTLS), "
             "on all listeners, health included; TLS 1.3 then. Absent: clients need none."
