@@ -79,7 +79,7 @@ class SharedPostgres(SharedRegistry):
         self._server.crash()
         self._server.restart()
         if empty:
-            self._server.psql("DROP SCHEMA fencegate CASCADE")
+            self._server.psql("DROP SCHEMA IF EXISTS fencegate CASCADE")
 
 
 class SharedEtcd(SharedRegistry):
