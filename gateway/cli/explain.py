@@ -21,7 +21,7 @@ from gateway.dialects.s3.dialect import S3Dialect
 from gateway.model.operation import Kind, Operation
 from gateway.model.problem import Code, Problem
 from gateway.model.resource import Resource
-from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
+from gateway.model.row_action import DeleteRows, InsertRows, SelectRows
 from gateway.model.token import Token
 from gateway.policy.access import granted
 from gateway.policy.complaint import nearest
@@ -105,7 +105,7 @@ def _decided(
     decider = Decider.compile(policy)
     decided = granted(operation, decider.decide(operation))
     if isinstance(decided, Problem):
-        if isinstance(operation.action, InsertRow) and decided.code is Code.SCOPE_UNDETERMINED:
+        if isinstance(operation.action, InsertRows) and decided.code is Code.SCOPE_UNDETERMINED:
             yield (
                 "answer",
                 f"depends on the body. Without its whole primary key: {_problem(decided)}",
@@ -302,9 +302,9 @@ def _rows_operation(
     resource = Resource(store.name, f"{table}/{key}" if key else table, exact=bool(key))
     route = f"{store.mount}/{resource.path}"
     # A decision does not look at the action, only at what kind it is of.
-    action: InsertRow | DeleteRows | SelectRows
+    action: InsertRows | DeleteRows | SelectRows
     if question.method == "POST":
-        action = InsertRow(table, ())
+        action = InsertRows(table, ())
     else:
         action = DeleteRows(table, ()) if kind.mutates else SelectRows(table)
     return Operation(resource, route, kind, question.method, action, *fence[:2])

@@ -31,6 +31,7 @@ class Column:
 
     `max_chars` is the length that a text type cuts or refuses at, None without one. `collated` is
     True when the database takes two different texts for equal (a case-insensitive collation).
+    `generated`: the database computes it from the others, so that nobody can write it.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Column:
     has_default: bool = False
     max_chars: int | None = None
     collated: bool = False
+    generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

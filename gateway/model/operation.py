@@ -37,7 +37,8 @@ class Operation:
     `route` is the path as policy rules match it (with the mount, without query). `retry_key` is
     the client's own id of the logical request: `amz-sdk-invocation-id` or `Idempotency-Key`.
     `grant` is what its sender may do, None without authentication. `unnamed` says why the rows are
-    not known by their key, where naming the key would not help; else empty.
+    not known by their key, where naming the key would not help; else empty. `routes` are those of
+    the rows that it touches, when they are known and more than one.
     """
 
     resource: Resource
@@ -52,6 +53,7 @@ class Operation:
     request_id: str = ""
     grant: Grant | None = None
     unnamed: str = ""
+    routes: tuple[str, ...] = ()
 
     @property
     def worker(self) -> str | None:

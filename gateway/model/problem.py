@@ -104,7 +104,8 @@ class Problem:
     one ("NoSuchKey", "PGRST205", SQLSTATE); `status` overrides the catalogue's where the dialect's
     table says so. `retry_after_s` becomes Retry-After. `details` is free text with the figures.
     `mark` is told on a stale refusal only. `close`: the connection must be closed after it.
-    `relay` is the store's own answer, which a dialect that can pass it on prefers.
+    `relay` is the store's own answer, which a dialect that can pass it on prefers. `total` is how
+    much there is where a range asked for what is not (RFC 9110, section 15.5.17).
     """
 
     code: Code
@@ -118,6 +119,7 @@ class Problem:
     close: bool = False
     allow: str | None = None
     relay: Relay | None = None
+    total: int | None = None
 
     @property
     def status(self) -> int:

@@ -98,10 +98,12 @@ class BucketFound:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows as JSON text of an array, with their number; `etag` of a single row with a version.
+    """Rows as text, with their number; `etag` of a single row with a version.
 
-    `offset` is the index of the first row in the whole result. `inserted` is True for POST.
-    `json` is None when nothing is to be returned (return=minimal).
+    `json` is an array, or lines of values where those were asked for, and None when nothing is to
+    be returned (return=minimal). `offset` is the index of the first row in the whole result, and
+    `total` how many rows that has, where it was asked. `inserted`: a row was made that was not
+    there before.
     """
 
     json: str | None
@@ -109,6 +111,7 @@ class Rows:
     offset: int = 0
     etag: str | None = None
     inserted: bool = False
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

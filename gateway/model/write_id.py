@@ -24,7 +24,7 @@ from gateway.model.object_action import (
 )
 from gateway.model.operation import Operation
 from gateway.model.origin_request import OriginRequest
-from gateway.model.row_action import DeleteRows, InsertRow, SelectRows, UpdateRows
+from gateway.model.row_action import DeleteRows, InsertRows, SelectRows, UpdateRows
 
 _DIGEST_CHARS: Final = 32
 _CONTENT_CHARS: Final = 16
@@ -105,7 +105,7 @@ def _body_of(operation: Operation) -> tuple[str, ...]:
             return (str(action.length), action.sha256 or "", *digests)
         case DeleteObject():
             return ()
-        case InsertRow() | UpdateRows() | DeleteRows():
+        case InsertRows() | UpdateRows() | DeleteRows():
             return (repr(action),)
         case OriginRequest():
             sent = (f"{n!r}: {v!r}" for n, v in sorted(action.fields) if is_digest_field(n))

@@ -118,6 +118,8 @@ class Decider:
             permit = _exact(operation, route, rules)
         elif resource.store in self._rows:
             permit = _inexact(operation, route, rules)
+            if operation.routes and isinstance(permit, Problem):
+                permit = _in_one_scope(operation, rules) or permit
         elif isinstance(self._stores[resource.store], HttpSettings):
             permit = _subtree(operation, route, rules)
         elif operation.kind.mutates:
@@ -311,6 +313,20 @@ def _inexact(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Perm
     if operation.kind.mutates or _asks_for_seal(operation, blocking):
         return _undetermined(operation, blocking)
     return Permit(None, Mode.ENFORCE, Reads.IGNORE, blocking)
+
+
+def _in_one_scope(operation: Operation, rules: tuple[_Rule, ...]) -> Permit | None:
+    """Decide for rows that are all known by their keys; None where they are not of one scope."""
+    first: Permit | None = None
+    for route in operation.routes:
+        permit = _exact(operation, normal_path(route), rules)
+        if isinstance(permit, Problem) or permit.rule is None:
+            return None
+        if first is None:
+            first = permit
+        elif (permit.scope, permit.rule) != (first.scope, first.rule):
+            return None
+    return first
 
 
 def _subtree(operation: Operation, route: str, rules: tuple[_Rule, ...]) -> Permit | Problem:

@@ -10,7 +10,7 @@ from gateway.model.operation import Action, Kind, Operation
 from gateway.model.origin_request import OriginRequest
 from gateway.model.problem import Problem
 from gateway.model.resource import Resource
-from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
+from gateway.model.row_action import DeleteRows, InsertRows, SelectRows
 from gateway.model.token import Token
 from gateway.policy.decide import Decider
 from gateway.policy.document import PolicySet
@@ -25,7 +25,7 @@ _OBJECTS: Final[dict[str, tuple[Kind, Action]]] = {
     "MKCOL": (Kind.WRITE, OriginRequest("MKCOL", b"/", b"")),
 }
 _ROWS: Final[dict[str, tuple[Kind, Action]]] = {
-    "POST": (Kind.WRITE, InsertRow("", "{}", ())),
+    "POST": (Kind.WRITE, InsertRows("", ())),
     "DELETE": (Kind.DELETE, DeleteRows("", ())),
     "GET": (Kind.READ, SelectRows("")),
 }

@@ -10,7 +10,7 @@ from gateway.model.object_action import DeleteObject, GetObject, ListObjects, Pu
 from gateway.model.operation import Action, Kind, Operation
 from gateway.model.problem import Problem
 from gateway.model.resource import Resource
-from gateway.model.row_action import DeleteRows, InsertRow, SelectRows
+from gateway.model.row_action import DeleteRows, InsertRows, SelectRows
 from gateway.model.token import Token
 from gateway.policy.decide import Decider
 from gateway.policy.document import FilesSettings, PolicySet, SqliteSettings
@@ -51,7 +51,7 @@ ACTIONS: dict[tuple[bool, str], tuple[Kind, Action]] = {
     (True, "DELETE"): (Kind.DELETE, DeleteObject("", "")),
     (True, "GET"): (Kind.READ, GetObject("", "")),
     (True, "LIST"): (Kind.LIST, ListObjects("", 2)),
-    (False, "POST"): (Kind.WRITE, InsertRow("jobs", "{}", ())),
+    (False, "POST"): (Kind.WRITE, InsertRows("jobs", ())),
     (False, "DELETE"): (Kind.DELETE, DeleteRows("jobs", ())),
     (False, "GET"): (Kind.READ, SelectRows("jobs")),
 }

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from gateway.model.catalogue import Column, ColumnKind, Table
-from gateway.model.row_action import Comparison, Filter, Member
+from gateway.model.row_action import Member, Predicate, pinning
 
 _INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]{1,19})[ \t\n\v\f\r]*")
 _UUID: Final = re.compile(r"(\{?)([0-9a-f]{4}(?:-?[0-9a-f]{4}){7})(\}?)", re.ASCII)
@@ -62,12 +62,12 @@ def escaped(text: str) -> str:
     return quote(text, safe="")
 
 
-def key_of_filters(table: Table, filters: Iterable[Filter]) -> str | None:
+def key_of_filters(table: Table, filters: Iterable[Predicate]) -> str | None:
     """The canonical key that the filters fix by `eq`, or None when they do not fix all of it."""
     found: dict[str, str | None] = {}
-    for item in filters:
+    for item in pinning(filters):
         column = table.column(item.column)
-        if column is None or item.comparison is not Comparison.EQ or item.negated:
+        if column is None:
             continue
         value = canonical_value(column, item.values[0])
         if found.setdefault(column.name, value) != value:
@@ -86,12 +86,12 @@ def key_of_members(table: Table, members: Iterable[Member]) -> str | None:
     return _key(table, found)
 
 
-def changes_key(table: Table, filters: Iterable[Filter], members: Iterable[Member]) -> bool:
+def changes_key(table: Table, filters: Iterable[Predicate], members: Iterable[Member]) -> bool:
     """True when an update may give the row another key, and so write a second resource."""
     fixed = tuple(member for member in members if member.column in table.primary_key)
     if not fixed:
         return False
-    whole = {f.column: f for f in filters if f.comparison is Comparison.EQ and not f.negated}
+    whole = {item.column: item for item in pinning(filters)}
     for member in fixed:
         column, item = table.column(member.column), whole.get(member.column)
         if column is None or item is None or member.text is None or member.json[0] in "{[tf":

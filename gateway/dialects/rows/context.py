@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.dialects.rows.prefer import Returning
+from gateway.dialects.rows.accept import Shape
+from gateway.dialects.rows.prefer import Resolution, Returning
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,9 @@ class RowsContext:
     """
 
     location: str
-    single: bool = False
+    shape: Shape = Shape.ARRAY
+    counted: bool = False
+    resolution: Resolution | None = None
     returning: Returning = Returning.MINIMAL
     applied: str = ""
     content_location: str = ""

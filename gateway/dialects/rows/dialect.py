@@ -5,6 +5,7 @@ Source: PostgREST reference; wire contract. What is not in the subset is refused
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from difflib import get_close_matches
 from typing import Final
@@ -13,18 +14,19 @@ from urllib.parse import quote, urlencode
 from gateway.dialects.bearer import authenticate
 from gateway.dialects.entity_tags import conditions
 from gateway.dialects.fence_fields import fence_fields
-from gateway.dialects.rows.accept import check_body_type, wants_single
+from gateway.dialects.rows.accept import BodyForm, Shape, body_form, wanted_shape
 from gateway.dialects.rows.canonical import escaped
 from gateway.dialects.rows.context import RowsContext
 from gateway.dialects.rows.prefer import parse_prefer
 from gateway.dialects.rows.problems import (
     RequestError,
     bad_path,
+    bad_put,
     bad_schema,
     no_table,
     unsupported,
 )
-from gateway.dialects.rows.query import Pairs, decode, parse_query
+from gateway.dialects.rows.query import Pairs, decode, parse_query, with_range
 from gateway.dialects.rows.render import render_outcome
 from gateway.dialects.rows.understand import Asked, action_of, check_conditions
 from gateway.dialects.rows.unnamed import unnamed
@@ -40,10 +42,14 @@ from gateway.ports.body import Body, BodyError
 from gateway.ports.dialect import Parsed, RawRequest, Reply
 from gateway.ports.identity import TokenVerifier
 
-_KINDS: Final = {"POST": Kind.WRITE, "PATCH": Kind.WRITE, "DELETE": Kind.DELETE}
+_KINDS: Final = {
+    **dict.fromkeys(("POST", "PUT", "PATCH"), Kind.WRITE),
+    "DELETE": Kind.DELETE,
+}
 _READS: Final = frozenset({"GET", "HEAD"})
-_ALLOW: Final = "GET, HEAD, POST, PATCH, DELETE"
+_ALLOW: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
 _NOT_HERE: Final = frozenset({"OPTIONS", "TRACE", "CONNECT"})
+_PAGE: Final = re.compile(rb"(?:^|&)(?:limit|offset)=")
 _MAX_RETRY_KEY_CHARS: Final = 255
 
 
@@ -114,17 +120,26 @@ class RowsDialect:
     ) -> Parsed:
         _check_method(request.method)
         table = self._table(request)
-        query = parse_query(request.query, mutates=request.method not in _READS)
-        preferences = parse_prefer(request.values(b"prefer"), request.method)
-        single = wants_single(request.values(b"accept"))
-        body = await self._body(request)
-        asked = Asked(request.method, table, query, preferences, single, body)
-        action, key = action_of(asked)
-        check_conditions(request.method, wanted, table, pinned=key is not None, single=single)
-        path = escaped(table.name) if key is None else f"{escaped(table.name)}/{key}"
-        default_kind = Kind.READ if key is not None or single else Kind.LIST
+        reads = request.method in _READS
+        _check_page_of_put(request)
+        query = parse_query(request.query, mutates=not reads)
+        if reads:
+            query = with_range(query, request.values(b"range"), request.values(b"range-unit"))
+        preferences = parse_prefer(
+            request.values(b"prefer"),
+            request.method,
+            resolvable=bool(table.primary_key or query.on_conflict),
+        )
+        shape = wanted_shape(request.values(b"accept"))
+        body, form = await self._body(request)
+        asked = Asked(request.method, table, query, preferences, shape, body, form, wanted)
+        action, keys = (found := action_of(asked)).action, found.keys
+        pinned = len(keys) == 1
+        check_conditions(request.method, wanted, table, pinned=pinned, single=shape is Shape.OBJECT)
+        path = escaped(table.name) + (f"/{keys[0]}" if pinned else "")
+        default_kind = Kind.READ if pinned or shape is Shape.OBJECT else Kind.LIST
         operation = Operation(
-            resource=Resource(self._store, path, exact=key is not None),
+            resource=Resource(self._store, path, exact=pinned),
             route=f"{self._mount}/{path}",
             kind=_KINDS.get(request.method, default_kind),
             method=request.method,
@@ -135,7 +150,8 @@ class RowsDialect:
             retry_key=_retry_key(request.values(b"idempotency-key")),
             request_id=request.request_id,
             grant=grant,
-            unnamed="" if key is not None else unnamed(action, table),
+            unnamed="" if pinned else unnamed(action, table),
+            routes=() if len(keys) < 2 else tuple(f"{self._mount}/{path}/{k}" for k in keys),
         )
         return Parsed(operation, NoBody(), self._context(asked))
 
@@ -143,7 +159,9 @@ class RowsDialect:
         location = f"{self._mount}/{escaped(asked.table.name)}"
         return RowsContext(
             location=location,
-            single=asked.single,
+            shape=asked.shape,
+            counted=asked.preferences.count is not None,
+            resolution=asked.preferences.resolution,
             returning=asked.preferences.returning,
             applied=asked.preferences.applied,
             content_location=_sorted_location(location, asked.query.pairs),
@@ -167,14 +185,15 @@ class RowsDialect:
             raise RequestError(no_table(name, catalogue.schema, hint))
         return table
 
-    async def _body(self, request: RawRequest) -> bytes:
+    async def _body(self, request: RawRequest) -> tuple[bytes, BodyForm]:
         """Read the body. That of a DELETE is dropped: PostgREST's clients send `{}` with it."""
         if request.method in _READS:
-            return b""
+            return b"", BodyForm.JSON
+        form = BodyForm.JSON
         if request.method != "DELETE":
-            check_body_type(request.values(b"content-type"), request.values(b"content-encoding"))
+            form = body_form(request.values(b"content-type"), request.values(b"content-encoding"))
         body = await _read(request.body, self._max_body_bytes)
-        return b"" if request.method == "DELETE" else body
+        return (b"" if request.method == "DELETE" else body), form
 
 
 async def _read(body: Body, limit_bytes: int) -> bytes:
@@ -200,8 +219,13 @@ def _check_method(method: str) -> None:
     if method in _NOT_HERE:
         message = f"{method} is no operation on rows; use one of {_ALLOW}"
         raise RequestError(Problem(Code.METHOD_NOT_ALLOWED, message, allow=_ALLOW))
-    what = "PUT (upsert)" if method == "PUT" else f"the method {method}"
-    raise RequestError(unsupported(what, mutates=True))
+    raise RequestError(unsupported(f"the method {method}", mutates=True))
+
+
+def _check_page_of_put(request: RawRequest) -> None:
+    if request.method == "PUT" and _PAGE.search(request.query):
+        message = "limit/offset querystring parameters are not allowed for PUT"
+        raise RequestError(bad_put(message, "PGRST114"))
 
 
 def _check_profile(request: RawRequest, schema: str) -> None:

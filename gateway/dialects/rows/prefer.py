@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gateway.dialects.rows.problems import RequestError, bad_preferences, unsupported
+from gateway.dialects.rows.problems import RequestError, bad_preferences
+from gateway.model.row_action import Count
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _HANDLING: Final = ("strict", "lenient")
@@ -26,6 +27,13 @@ class Returning(StrEnum):
     REPRESENTATION = "representation"
 
 
+class Resolution(StrEnum):
+    """What becomes of a row that stands there already."""
+
+    MERGE = "merge-duplicates"
+    IGNORE = "ignore-duplicates"
+
+
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """What is honoured. `applied` is the value of Preference-Applied, empty for no such field.
@@ -34,19 +42,22 @@ class Preferences:
     POST lacks get their default, although `columns` lists them.
     """
 
+    resolution: Resolution | None = None
+    count: Count | None = None
+
     returning: Returning = Returning.MINIMAL
     missing_default: bool = False
     max_affected: int | None = None
     applied: str = ""
 
 
-def parse_prefer(values: list[bytes], method: str) -> Preferences:
-    """Read all Prefer fields of a request. Raises RequestError."""
+def parse_prefer(values: list[bytes], method: str, *, resolvable: bool) -> Preferences:
+    """Read all Prefer fields of a request. Raises RequestError.
+
+    `resolvable`: the table has a primary key, or the request names what conflicts.
+    """
     sent = _sent(values)
-    mutates = method not in ("GET", "HEAD")
-    if mutates and "resolution" in sent:
-        raise RequestError(unsupported(f"resolution={sent['resolution']} (upsert)", mutates=True))
-    honoured = _honoured(sent, method)
+    honoured = _honoured(sent, method, resolvable)
     if sent.get("handling") == "strict":
         refused = [_written(name, sent) for name in sent if name not in honoured]
         if refused:
@@ -55,6 +66,8 @@ def parse_prefer(values: list[bytes], method: str) -> Preferences:
     return Preferences(
         returning=Returning(sent["return"]) if "return" in honoured else Returning.MINIMAL,
         missing_default="missing" in honoured,
+        resolution=Resolution(sent["resolution"]) if "resolution" in honoured else None,
+        count=Count(sent["count"]) if "count" in honoured else None,
         max_affected=None if limit is None else int(limit),
         applied=", ".join(_written(name, sent) for name in honoured),
     )
@@ -69,13 +82,17 @@ def _sent(values: list[bytes]) -> dict[str, str]:
     return sent
 
 
-def _honoured(sent: Mapping[str, str], method: str) -> list[str]:
+def _honoured(sent: Mapping[str, str], method: str, resolvable: bool) -> list[str]:
     """The names of what is honoured, in the order in which PostgREST lists them."""
     strict = sent.get("handling") == "strict"
     mutates = method not in ("GET", "HEAD")
     fit = {
+        "resolution": method == "POST"
+        and resolvable
+        and sent.get("resolution") in tuple(Resolution),
         "missing": method == "POST" and sent.get("missing") == "default",
         "return": mutates and sent.get("return") in tuple(Returning),
+        "count": sent.get("count") in tuple(Count),
         "handling": sent.get("handling") in _HANDLING,
         "max-affected": strict
         and method in ("PATCH", "DELETE")

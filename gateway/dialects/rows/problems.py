@@ -85,9 +85,21 @@ def bad_body(message: str, details: str | None = None) -> Problem:
     return Problem(Code.REQUEST_MALFORMED, message, native="PGRST102", details=details)
 
 
-def bad_range(message: str, details: str) -> Problem:
+def bad_put(message: str, native: str) -> Problem:
+    """PGRST105, 114, 115: a PUT that does not name its one row, or has another one's body."""
+    code = Code.METHOD_NOT_ALLOWED if native == "PGRST105" else Code.REQUEST_MALFORMED
+    return Problem(code, message, native=native)
+
+
+def beyond_the_end(offset: int, total: int) -> Problem:
+    """PGRST103: the page begins where there are no rows any more, and their number was asked."""
+    details = f"An offset of {offset} was requested, but there are only {total} rows."
+    return bad_range("Requested range not satisfiable", details, total)
+
+
+def bad_range(message: str, details: str, total: int | None = None) -> Problem:
     """PGRST103: limit or offset ask for what cannot be."""
-    return Problem(Code.NOT_SATISFIABLE, message, native="PGRST103", details=details)
+    return Problem(Code.NOT_SATISFIABLE, message, native="PGRST103", details=details, total=total)
 
 
 def bad_schema(asked: str, served: str) -> Problem:

@@ -1,4 +1,4 @@
-"""The query string of a request: filters, select, order, limit, offset, columns.
+"""The query string of a request: filters, select, order, limit, offset, columns, on_conflict.
 
 Source: PostgREST reference, "Tables and Views". What is left out of that grammar is refused by
 its name, never skipped: a filter that is skipped would change more rows.
@@ -7,13 +7,15 @@ its name, never skipped: a filter that is skipped would change more rows.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from gateway.dialects.rows.filters import column_name, parse_filter
+from gateway.dialects.rows.filters import parse_filter
+from gateway.dialects.rows.names import column_name, field_of
 from gateway.dialects.rows.problems import RequestError, bad_range, unreadable, unsupported
-from gateway.model.row_action import Filter, Order
+from gateway.dialects.rows.select import parse_select, split
+from gateway.model.row_action import Order, Predicate, Selection, filters_in
 
 Pairs = tuple[tuple[str, str], ...]
 """The parameters of a query string in order, decoded."""
@@ -22,6 +24,7 @@ _RESERVED: Final = frozenset({"select", "order", "limit", "offset", "columns", "
 MAX_FILTERS: Final = 100
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_RANGE: Final = re.compile(r"(?:items=)?([0-9]{1,18})-([0-9]{1,18})?")
 _NEGATIVE: Final = re.compile(r"-[0-9]{1,18}")
 _DIRECTIONS: Final = {"asc": False, "desc": True}
 _NULLS: Final = {"nullsfirst": True, "nullslast": False}
@@ -29,18 +32,19 @@ _NULLS: Final = {"nullsfirst": True, "nullslast": False}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query string, understood. `select` and `columns` are None when not sent.
+    """A query string, understood. `select`, `columns`, `on_conflict` are None when not sent.
 
     An empty `select` stands for all columns.
     """
 
     pairs: Pairs = ()
-    filters: tuple[Filter, ...] = ()
-    select: tuple[str, ...] | None = None
+    filters: tuple[Predicate, ...] = ()
+    select: Selection | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
     offset: int = 0
     columns: tuple[str, ...] | None = None
+    on_conflict: tuple[str, ...] | None = None
 
 
 def parse_query(raw: bytes, *, mutates: bool) -> Query:
@@ -52,25 +56,42 @@ def parse_query(raw: bytes, *, mutates: bool) -> Query:
     for key, value in pairs:
         if key in _RESERVED and reserved.setdefault(key, value) != value:
             raise RequestError(unreadable(key, "it was sent twice; send it once"))
-    if "on_conflict" in reserved:
-        raise RequestError(unsupported("on_conflict (upsert)", mutates=mutates))
     if mutates and (late := sorted(reserved.keys() & {"order", "limit", "offset"})):
         raise RequestError(unsupported(f"{late[0]} on a mutation", mutates=True))
+    filters = tuple(
+        parse_filter(key, value, mutates=mutates) for key, value in pairs if key not in _RESERVED
+    )
+    if sum(1 for _ in filters_in(filters)) > MAX_FILTERS:
+        raise RequestError(unreadable("the query", f"it has more than {MAX_FILTERS} filters"))
     select = reserved.get("select")
-    columns = reserved.get("columns")
     return Query(
         pairs=pairs,
-        filters=tuple(
-            parse_filter(key, value, mutates=mutates)
-            for key, value in pairs
-            if key not in _RESERVED
-        ),
-        select=None if select is None else _select(select, mutates),
+        filters=filters,
+        select=None if select is None else parse_select(select, mutates=mutates),
         order=_order(reserved.get("order", ""), mutates),
         limit=_count("limit", reserved.get("limit")),
         offset=_count("offset", reserved.get("offset")) or 0,
-        columns=None if columns is None else _columns(columns, mutates),
+        columns=_columns(reserved.get("columns"), mutates),
+        on_conflict=_columns(reserved.get("on_conflict"), mutates),
     )
+
+
+def with_range(query: Query, ranges: list[bytes], units: list[bytes]) -> Query:
+    """Let a Range of items replace limit and offset. Raises RequestError.
+
+    Source: PostgREST reference, "Pagination". Other units, and what is no range, are ignored as
+    RFC 9110, section 14.2 says.
+    """
+    if len(ranges) != 1 or (units and units[0].strip().lower() != b"items"):
+        return query
+    match = _RANGE.fullmatch(ranges[0].decode("latin-1").strip())
+    if match is None:
+        return query
+    first, last = int(match[1]), None if not match[2] else int(match[2])
+    if last is not None and last < first:
+        details = "The lower boundary must be lower than or equal to the upper boundary"
+        raise RequestError(bad_range("Requested range not satisfiable", details))
+    return replace(query, offset=first, limit=None if last is None else last - first + 1)
 
 
 def decode(raw: bytes) -> str:
@@ -92,48 +113,14 @@ def _pair(piece: bytes) -> tuple[str, str]:
     return decode(key), decode(value)
 
 
-def _split(text: str) -> list[str]:
-    """Split at commas that stand outside double quotes."""
-    parts, start, quoted, at = [], 0, False, 0
-    while at < len(text):
-        if text[at] == "\\" and quoted:
-            at += 1
-        elif text[at] == '"':
-            quoted = not quoted
-        elif text[at] == "," and not quoted:
-            parts.append(text[start:at])
-            start = at + 1
-        at += 1
-    return [part.strip() for part in (*parts, text[start:])]
-
-
-def _select(text: str, mutates: bool) -> tuple[str, ...]:
-    items = _split(text)
-    if items in ([""], ["*"]):
-        return ()
-    return tuple(dict.fromkeys(_selected(item, mutates) for item in items))
-
-
-def _selected(item: str, mutates: bool) -> str:
-    if item.startswith('"'):
-        return column_name(item, mutates=mutates)
-    if "(" in item or item.startswith("..."):
-        raise RequestError(unsupported(f'the embedding or aggregate "{item}"', mutates=mutates))
-    if "::" in item:
-        raise RequestError(unsupported(f'the cast "{item}"', mutates=mutates))
-    if ":" in item:
-        raise RequestError(unsupported(f'the alias "{item}"', mutates=mutates))
-    if item == "*":
-        raise RequestError(unreadable("select", "* stands for all columns and must stand alone"))
-    return column_name(item, mutates=mutates)
-
-
-def _columns(text: str, mutates: bool) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(column_name(item, mutates=mutates) for item in _split(text)))
+def _columns(text: str | None, mutates: bool) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(column_name(item, mutates=mutates) for item in split(text)))
 
 
 def _order(text: str, mutates: bool) -> tuple[Order, ...]:
-    return tuple(_order_term(item, mutates) for item in _split(text)) if text else ()
+    return tuple(_order_term(item, mutates) for item in split(text)) if text else ()
 
 
 def _order_term(item: str, mutates: bool) -> Order:
@@ -146,7 +133,8 @@ def _order_term(item: str, mutates: bool) -> Order:
     if words:
         why = "expected a column, then .asc or .desc, then .nullsfirst or .nullslast"
         raise RequestError(unreadable(f"order={item}", why))
-    return Order(column_name(rest, mutates=mutates), descending, nulls_first)
+    column, path = field_of(rest, mutates=mutates)
+    return Order(column, descending, nulls_first, path)
 
 
 def _count(name: str, text: str | None) -> int | None:

@@ -9,15 +9,15 @@ import json
 from typing import Final, assert_never
 from urllib.parse import quote
 
-from gateway.dialects.rows.accept import JSON, SINGLE
+from gateway.dialects.rows.accept import CSV, JSON, SINGLE, Shape
 from gateway.dialects.rows.context import RowsContext
-from gateway.dialects.rows.prefer import Returning
+from gateway.dialects.rows.prefer import Resolution, Returning
 from gateway.model.outcome import Applied, Outcome, ReadFailed, ReadOk, Refused, Unknown
 from gateway.model.problem import Problem
 from gateway.model.reply import NotModified, Rows
 from gateway.ports.dialect import RawFields, Reply
 
-_UNKNOWN_RANGE: Final = b"*/*"
+_TYPES: Final = {Shape.ARRAY: JSON, Shape.OBJECT: SINGLE, Shape.CSV: CSV}
 
 
 def render_outcome(method: str, context: RowsContext | None, outcome: Outcome) -> Reply:
@@ -40,25 +40,41 @@ def render_outcome(method: str, context: RowsContext | None, outcome: Outcome) -
 def _read(method: str, context: RowsContext, rows: Rows) -> Reply:
     assert rows.json is not None  # a read always has a representation
     fields = [
-        (b"content-type", SINGLE if context.single else JSON),
+        (b"content-type", _TYPES[context.shape]),
         (b"content-range", _span(rows)),
         (b"content-location", context.content_location.encode("ascii")),
     ]
     fields.extend(_common(context, rows))
-    return _answer(method, 200, fields, _text(rows.json, context))
+    partial = rows.total is not None and rows.count < rows.total
+    return _answer(method, 206 if partial else 200, fields, _text(rows.json, context))
 
 
 def _written(method: str, context: RowsContext, rows: Rows) -> Reply:
-    fields = [(b"content-range", _span(rows) if method == "PATCH" else _UNKNOWN_RANGE)]
+    span = _span(rows) if method == "PATCH" else b"*/" + _total(rows)
+    if context.counted:
+        span = span.partition(b"/")[0] + b"/%d" % rows.count
+    fields = [(b"content-range", span)]
     if context.returning is Returning.HEADERS_ONLY and rows.json is not None:
         fields.extend(_location(context, rows.json))
     shown = context.returning is Returning.REPRESENTATION and rows.json is not None
     body = b""
     if shown and rows.json is not None:
-        fields.append((b"content-type", SINGLE if context.single else JSON))
+        fields.append((b"content-type", _TYPES[context.shape]))
         body = _text(rows.json, context)
-    status = 201 if method == "POST" else 200 if shown else 204
+    status = _status(method, context, rows, shown=shown)
     return Reply(status, (*fields, *_common(context, rows)), body)
+
+
+def _status(method: str, context: RowsContext, rows: Rows, *, shown: bool) -> int:
+    """201 for what was made, 200 for a body about what was there, 204 for neither."""
+    match method:
+        case "POST":
+            merged = context.resolution is Resolution.MERGE and not rows.inserted
+            return 200 if merged else 201
+        case "PUT" if rows.inserted:
+            return 201
+        case _:
+            return 200 if shown else 204
 
 
 def _common(context: RowsContext, rows: Rows) -> RawFields:
@@ -72,13 +88,17 @@ def _common(context: RowsContext, rows: Rows) -> RawFields:
 
 def _span(rows: Rows) -> bytes:
     if rows.count == 0:
-        return _UNKNOWN_RANGE
-    return b"%d-%d/*" % (rows.offset, rows.offset + rows.count - 1)
+        return b"*/" + _total(rows)
+    return b"%d-%d/%s" % (rows.offset, rows.offset + rows.count - 1, _total(rows))
 
 
-def _text(array: str, context: RowsContext) -> bytes:
-    """The array, or its one object: the store has made sure that there is exactly one."""
-    return (array[1:-1].strip() if context.single else array).encode()
+def _total(rows: Rows) -> bytes:
+    return b"*" if rows.total is None else b"%d" % rows.total
+
+
+def _text(found: str, context: RowsContext) -> bytes:
+    """What was found, or its one object: the store has made sure that there is exactly one."""
+    return (found[1:-1].strip() if context.shape is Shape.OBJECT else found).encode()
 
 
 def _location(context: RowsContext, array: str) -> RawFields:
@@ -109,6 +129,8 @@ def _problem(method: str, problem: Problem) -> Reply:
     ]
     if problem.retry_after_s is not None:
         fields.append((b"retry-after", b"%d" % problem.retry_after_s))
+    if problem.total is not None:
+        fields.append((b"content-range", b"*/%d" % problem.total))
     if problem.allow is not None:
         fields.append((b"allow", problem.allow.encode("ascii")))
     if problem.status == 401:

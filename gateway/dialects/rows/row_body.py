@@ -1,16 +1,20 @@
-"""The JSON body of a POST or PATCH: one object, strictly read, each value kept as it came.
+"""The body of a mutation: rows as JSON, CSV or form fields, strictly read, values as they came.
 
-Source: RFC 8259. Numbers keep every digit, since no value is turned into a Python number.
+Source: RFC 8259, RFC 4180. Numbers keep every digit: no value is turned into a Python number.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+from io import StringIO
 from json.decoder import JSONDecodeError
-from typing import Final, NoReturn
+from typing import Final, NoReturn, assert_never
+from urllib.parse import parse_qsl
 
-from gateway.dialects.rows.problems import RequestError, bad_body, unsupported
+from gateway.dialects.rows.accept import BodyForm
+from gateway.dialects.rows.problems import RequestError, bad_body
 from gateway.model.row_action import Member
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
@@ -24,22 +28,77 @@ def _no_constant(name: str) -> NoReturn:
 _VALUES: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
 
 
-def parse_rows(body: bytes) -> tuple[tuple[Member, ...], ...]:
-    """Read an object, or an array of objects, as rows of members. Raises RequestError.
+Row = tuple[Member, ...]
 
-    An array may hold at most one object: several rows in one request have several scopes.
-    """
+
+def parse_rows(body: bytes, form: BodyForm = BodyForm.JSON) -> tuple[Row, ...]:
+    """Read one row or several, each as its members. Raises RequestError."""
     try:
         text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise RequestError(bad_body("Empty or invalid json")) from None
+    match form:
+        case BodyForm.JSON:
+            return _json_rows(text)
+        case BodyForm.CSV:
+            return _csv_rows(text)
+        case BodyForm.FIELDS:
+            return (_form_row(text),)
+        case _:
+            assert_never(form)
+
+
+def check_keys(rows: tuple[Row, ...]) -> None:
+    """Without `columns`, every row of a body has the same members. Raises RequestError."""
+    keys = {frozenset(member.column for member in row) for row in rows}
+    if len(keys) > 1:
+        raise RequestError(bad_body("All object keys must match"))
+
+
+def _json_rows(text: str) -> tuple[Row, ...]:
+    try:
         rows, end = _rows(text, _skip(text, 0))
         if _skip(text, end) != len(text):
             raise ValueError("something follows the value")
-    except (ValueError, IndexError, RecursionError):
-        # ValueError covers UnicodeDecodeError and JSONDecodeError.
+    except (ValueError, IndexError, RecursionError):  # ValueError covers JSONDecodeError
         raise RequestError(bad_body("Empty or invalid json")) from None
-    if len(rows) > 1:
-        raise RequestError(unsupported("a body of more than one row", mutates=True))
     return tuple(rows)
+
+
+def _csv_rows(text: str) -> tuple[Row, ...]:
+    """Read RFC 4180's lines below a head of column names; the bare word NULL is null."""
+    try:
+        lines = list(csv.reader(StringIO(text, newline=""), strict=True))
+    except csv.Error as error:
+        raise RequestError(bad_body(f"Invalid csv: {error}")) from None
+    if not lines:
+        return ()
+    head, *rest = lines
+    if len(set(head)) != len(head):
+        raise RequestError(bad_body("A column stands twice in the first line"))
+    if any(len(line) != len(head) for line in rest):
+        raise RequestError(bad_body("All lines must have same number of fields"))
+    return tuple(tuple(map(_field, head, line)) for line in rest)
+
+
+def _form_row(text: str) -> Row:
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict") if text else []
+    except ValueError:  # UnicodeDecodeError too
+        raise RequestError(bad_body("The body holds no fields of a form")) from None
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise RequestError(bad_body("The body has a field twice; send it once"))
+    return tuple(_text_member(name, value) for name, value in pairs)
+
+
+def _field(name: str, value: str) -> Member:
+    return Member(name, "null") if value == "NULL" else _text_member(name, value)
+
+
+def _text_member(name: str, value: str) -> Member:
+    if "\0" in name or "\0" in value:
+        raise RequestError(bad_body(f"The field '{name}' holds NUL, which no database text can"))
+    return Member(name, json.dumps(value))
 
 
 def _skip(text: str, at: int) -> int:
@@ -48,13 +107,13 @@ def _skip(text: str, at: int) -> int:
     return match.end()
 
 
-def _rows(text: str, at: int) -> tuple[list[tuple[Member, ...]], int]:
+def _rows(text: str, at: int) -> tuple[list[Row], int]:
     if text[at] == "{":
         row, at = _object(text, at)
         return [row], at
     if text[at] != "[":
         raise ValueError("neither an object nor an array")
-    rows: list[tuple[Member, ...]] = []
+    rows: list[Row] = []
     at = _skip(text, at + 1)
     if text[at] == "]":
         return rows, at + 1
@@ -67,7 +126,7 @@ def _rows(text: str, at: int) -> tuple[list[tuple[Member, ...]], int]:
         at = _skip(text, _after(text, at, ","))
 
 
-def _object(text: str, at: int) -> tuple[tuple[Member, ...], int]:
+def _object(text: str, at: int) -> tuple[Row, int]:
     at = _skip(text, _after(text, at, "{"))
     members: dict[str, Member] = {}
     if text[at] == "}":

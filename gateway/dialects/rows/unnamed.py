@@ -10,13 +10,7 @@ from typing import Final
 
 from gateway.dialects.rows.canonical import canonical_value, changes_key
 from gateway.model.catalogue import Column, ColumnKind, Table
-from gateway.model.row_action import (
-    Comparison,
-    DeleteRows,
-    InsertRow,
-    SelectRows,
-    UpdateRows,
-)
+from gateway.model.row_action import DeleteRows, InsertRows, SelectRows, UpdateRows, pinning
 
 _NAMING: Final = frozenset({ColumnKind.INTEGER, ColumnKind.UUID, ColumnKind.TEXT})
 
@@ -31,10 +25,12 @@ def nameless(table: Table) -> str:
     return ""
 
 
-def unnamed(action: SelectRows | InsertRow | UpdateRows | DeleteRows, table: Table) -> str:
+def unnamed(action: SelectRows | InsertRows | UpdateRows | DeleteRows, table: Table) -> str:
     """Why a request without a canonical key has none, if it gave the key; empty if it did not."""
     if why := nameless(table):
         return why
+    if isinstance(action, InsertRows) and len(action.rows) != 1:
+        return f"the body has {len(action.rows)} rows"
     given = _given(action)
     if isinstance(action, UpdateRows) and changes_key(table, action.filters, action.members):
         return "the body may change the primary key, and so write two rows"
@@ -48,11 +44,11 @@ def unnamed(action: SelectRows | InsertRow | UpdateRows | DeleteRows, table: Tab
     return ""
 
 
-def _given(action: SelectRows | InsertRow | UpdateRows | DeleteRows) -> dict[str, str]:
-    if isinstance(action, InsertRow):
-        return {m.column: m.text for m in action.members if m.text is not None}
-    pinned = (f for f in action.filters if f.comparison is Comparison.EQ and not f.negated)
-    return {item.column: item.values[0] for item in pinned}
+def _given(action: SelectRows | InsertRows | UpdateRows | DeleteRows) -> dict[str, str]:
+    if isinstance(action, InsertRows):
+        row = action.rows[0] if len(action.rows) == 1 else ()
+        return {m.column: m.text for m in row if m.text is not None}
+    return {item.column: item.values[0] for item in pinning(action.filters)}
 
 
 def _no_one_spelling(column: Column) -> str:

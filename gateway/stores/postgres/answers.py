@@ -17,7 +17,7 @@ from gateway.model.conditions import Conditions
 from gateway.model.mark import Era, Mark
 from gateway.model.problem import Problem
 from gateway.model.reply import NotModified, Rows
-from gateway.model.row_action import InsertRow, RowWrite, SelectRows
+from gateway.model.row_action import InsertRows, RowWrite, SelectRows
 from gateway.model.token import Holder
 from gateway.model.write_id import name_in
 from gateway.ports.store import (
@@ -74,7 +74,8 @@ def judge_write(record: Record, asked: Asked) -> WriteResult:
         count = 0
     if asked.action.single and count != 1:
         return NotWritten(problems.not_one_row(count))
-    return Written(rows_reply(asked.action, count, record["body"], record["etag"]))
+    made = record["made"]
+    return Written(rows_reply(asked.action, count, record["body"], record["etag"], made))
 
 
 def judge_prior(record: Record, action: RowWrite, content: str | None) -> WriteResult:
@@ -82,8 +83,14 @@ def judge_prior(record: Record, action: RowWrite, content: str | None) -> WriteR
     before = name_in(record["prior_id"])
     if before is not None and before.content != content:
         return NotWritten(key_reused())
-    prior = (record["prior_rows"], record["prior_body"], record["prior_etag"])
-    return Written(rows_reply(action, *prior), earlier=True)
+    reply = rows_reply(
+        action,
+        record["prior_rows"],
+        record["prior_body"],
+        record["prior_etag"],
+        record["prior_made"],
+    )
+    return Written(reply, earlier=True)
 
 
 def judge_fence(store: Mark | None, ours: Mark) -> WriteResult:
@@ -102,7 +109,7 @@ def judge_fence(store: Mark | None, ours: Mark) -> WriteResult:
 def _unmet(conditions: Conditions, action: RowWrite, matched: int | None) -> Problem | None:
     if not conditions:
         return None
-    if isinstance(action, InsertRow):
+    if isinstance(action, InsertRows):
         return problems.precondition_failed("there is a row with this key")
     if matched:
         if conditions.if_none_match == ANY:
@@ -113,13 +120,15 @@ def _unmet(conditions: Conditions, action: RowWrite, matched: int | None) -> Pro
     return None
 
 
-def rows_reply(action: RowWrite, count: int, body: str | None, version: str | None) -> Rows:
+def rows_reply(
+    action: RowWrite, count: int, body: str | None, version: str | None, made: int | None
+) -> Rows:
     """The reply of a write. A representation that was too long to keep is not given again."""
     return Rows(
         json=None if action.returning is None else body,
         count=count,
         etag=None if version is None else etag_of(int(version)),
-        inserted=isinstance(action, InsertRow),
+        inserted=isinstance(action, InsertRows) and made != 0,
     )
 
 
@@ -137,7 +146,10 @@ def judge_read_rows(
             pass
     if action.single and count != 1:
         return ReadRefused(problems.not_one_row(count))
+    total = record["total"]
+    if total is not None and count == 0 and action.offset > 0 and action.offset >= total:
+        return ReadRefused(problems.beyond_the_end(action.offset, total))
     etag = None
     if version is not None and count == 1 and (exact or action.single):
         etag = etag_of(version)
-    return ReadDone(Rows(json=record["body"], count=count, offset=action.offset, etag=etag))
+    return ReadDone(Rows(record["body"], count, action.offset, etag, total=total))

@@ -48,22 +48,31 @@ class ColumnShape:
     """A column as SQL: its quoted name, its full type, and the type that filters cast to.
 
     `cast_type` has no length, because a cast to `varchar(5)` or `bit` cuts without an error.
+    `default` is the expression that the database itself would put there, None without one.
     """
 
     name: Sql
     record_type: Sql
     cast_type: Sql
     is_array: bool
+    default: Sql | None = None
+    is_json: bool = False
+    is_searchable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A table as SQL: its quoted, qualified name, and its columns by their plain names."""
+    """A table as SQL: its quoted, qualified name, and its columns by their plain names.
+
+    `tells_new`: a statement can tell rows that it made from rows that it changed. Views and
+    partitioned tables have no `xmax` to tell it by.
+    """
 
     table: Table
     name: Sql
     columns: Mapping[str, ColumnShape]
     version: Sql | None
+    tells_new: bool = True
 
     @property
     def key(self) -> tuple[Sql, ...]:
@@ -130,6 +139,7 @@ def _read_shape(schema: str, name: str, version: str | None, records: list[Recor
         name=Sql(records[0]["table_sql"]),
         columns=columns,
         version=None if version is None else _version_name(table, columns, version),
+        tells_new=records[0]["relkind"] == "r",
     )
 
 
@@ -149,6 +159,9 @@ def _column_shape(record: Record) -> ColumnShape:
         record_type=Sql(record["record_type"]),
         cast_type=Sql(record["cast_type"]),
         is_array=record["is_array"],
+        default=None if record["default_sql"] is None else Sql(record["default_sql"]),
+        is_json=record["is_builtin"] and record["base_name"] in ("json", "jsonb"),
+        is_searchable=record["is_builtin"] and record["base_name"] == "tsvector",
     )
 
 
@@ -164,4 +177,5 @@ def _read_column(record: Record) -> Column:
         max_chars=record["max_chars"],
         # bpchar compares without trailing blanks, so two texts of it can be one value.
         collated=record["collated"] or base == "bpchar",
+        generated=record["is_generated"],
     )

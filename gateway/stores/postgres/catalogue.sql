@@ -22,6 +22,14 @@ SELECT
     NOT coalesce(k.collisdeterministic, true) AS collated,
     NOT a.attnotnull AS nullable,
     a.atthasdef OR a.attidentity <> '' AS has_default,
+    a.attgenerated <> '' AS is_generated,
+    CASE
+        WHEN a.attidentity <> '' THEN 'nextval('
+            || quote_literal(pg_get_serial_sequence(
+                quote_ident(n.nspname) || '.' || quote_ident(c.relname), a.attname))
+            || '::regclass)'
+        WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid)
+    END AS default_sql,
     coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0) AS key_place
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -29,6 +37,7 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdroppe
 JOIN base b ON b.oid = a.atttypid AND b.typtype <> 'd'
 JOIN pg_type t ON t.oid = b.root
 JOIN pg_namespace tn ON tn.oid = t.typnamespace
+LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
 LEFT JOIN pg_collation k ON k.oid = a.attcollation
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
 WHERE n.nspname = $1::text AND c.relname = ANY ($2::text[])

@@ -7,11 +7,11 @@ from typing import Final
 from gateway.model.row_action import SelectRows
 from gateway.stores.postgres.catalogue import Shape
 from gateway.stores.postgres.predicates import filters_sql, order_sql
+from gateway.stores.postgres.shown import row_sql, rows_sql
 from gateway.stores.postgres.sql import Arguments, Sql, Statement, compose
-from gateway.stores.postgres.writes import row_json
 
 _READ: Final = (
-    "SELECT count(*) AS rows, {body} AS body, min(r.v) AS version FROM "
+    "SELECT count(*) AS rows, {body} AS body, min(r.v) AS version, {total} AS total FROM "
     "(SELECT {row} AS j, {version} AS v FROM {table} AS t WHERE {where}{order}{page}) AS r"
 )
 MAX_BIGINT: Final = 2**63 - 1
@@ -23,14 +23,24 @@ def build_read(shape: Shape, action: SelectRows) -> Statement:
     version = Sql("NULL::bigint")
     if shape.version is not None:
         version = compose("coalesce(t.{name}, 0)::bigint", name=shape.version)
+    where = filters_sql(shape, action.filters, arguments)
+    total = Sql("NULL::bigint")
+    if action.count is not None:
+        total = compose(
+            "(SELECT count(*) FROM {table} AS t WHERE {where})", table=shape.name, where=where
+        )
+    body = Sql("NULL::text")
+    if not action.head:
+        body = rows_sql(shape, action.columns, arguments, csv=action.csv)
     text = compose(
         _READ,
-        body=Sql("NULL::text") if action.head else Sql("coalesce(json_agg(r.j), '[]')::text"),
-        row=row_json(shape, action.columns),
+        body=body,
+        row=row_sql(shape, action.columns, arguments, csv=action.csv),
         version=version,
+        total=total,
         table=shape.name,
-        where=filters_sql(shape, action.filters, arguments),
-        order=order_sql(shape, action.order),
+        where=where,
+        order=order_sql(shape, action.order, arguments),
         page=_page(action, arguments),
     )
     return arguments.statement(text)

@@ -24,10 +24,10 @@ KEEP_VOID_S: Final = 7 * 86_400
 """Void rows are few. Longer than any packet of a write may still be on its way."""
 
 _PAUSE_S: Final = 0.1
-_SETTLE: Final = "SELECT rows, body, etag FROM fencegate.settle({write_id})"
+_SETTLE: Final = "SELECT rows, body, etag, made FROM fencegate.settle({write_id})"
 _RECALL: Final = (
-    "SELECT rows AS prior_rows, body AS prior_body, etag AS prior_etag, write_id AS prior_id "
-    "FROM fencegate.request WHERE retry = {retry}"
+    "SELECT rows AS prior_rows, body AS prior_body, etag AS prior_etag, made AS prior_made, "
+    "write_id AS prior_id FROM fencegate.request WHERE retry = {retry}"
 )
 _PRUNE: Final = (
     "SELECT fencegate.prune(make_interval(secs => {keep}), make_interval(secs => {void}), "
@@ -42,6 +42,7 @@ class Committed:
     rows: int
     body: str | None
     etag: str | None
+    made: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,4 +142,4 @@ class Requests:
 def _read(record: Mapping[str, Any]) -> Committed | NeverCommitted:
     if record["rows"] is None:
         return NeverCommitted()
-    return Committed(record["rows"], record["body"], record["etag"])
+    return Committed(record["rows"], record["body"], record["etag"], record["made"])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.stores.postgres.sql import Sql, compose, join
 
-_FILES: Final = ("001_fence.sql",)
+_FILES: Final = ("001_fence.sql", "002_made.sql")
 VERSION: Final = len(_FILES)
 """The version this release needs."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from gateway.dialects.rows import problems
 from gateway.model.operation import Operation
 from gateway.model.problem import Code, Problem
-from gateway.model.row_action import DeleteRows, InsertRow, RowWrite, UpdateRows
+from gateway.model.row_action import DeleteRows, InsertRows, RowWrite, UpdateRows
 from gateway.model.write_id import request_name
 from gateway.ports.store import MaybeWritten, NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.postgres.answers import Asked, judge_write, rows_reply
@@ -45,7 +45,7 @@ MAX_TRIES: Final = 4
 def row_write(operation: Operation) -> RowWrite:
     """The action of a mutation. Raises TypeError for another store's."""
     action = operation.action
-    if not isinstance(action, InsertRow | UpdateRows | DeleteRows):
+    if not isinstance(action, InsertRows | UpdateRows | DeleteRows):
         raise TypeError(f"not a change of rows: {type(action).__name__}")
     return action
 
@@ -174,7 +174,7 @@ class Writer:
                 )
             )
         if isinstance(ended, Committed):
-            return Written(rows_reply(action, ended.rows, ended.body, ended.etag))
+            return Written(rows_reply(action, ended.rows, ended.body, ended.etag, ended.made))
         return NotWritten(
             problems.busy("the connection to the database was lost; nothing was changed, try again")
         )

@@ -7,16 +7,25 @@ row is touched (PostgreSQL manual, 7.8.3 and 38.7).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from gateway.dialects.rows.etags import ANY
 from gateway.model.conditions import Conditions
 from gateway.model.mark import Era, Mark, Scope
-from gateway.model.row_action import DeleteRows, InsertRow, Member, RowWrite, UpdateRows
+from gateway.model.row_action import DeleteRows, InsertRows, Member, RowWrite, UpdateRows
 from gateway.model.write_id import RequestName
-from gateway.stores.postgres.catalogue import Shape
-from gateway.stores.postgres.predicates import all_of, column_of, conditions_sql, filters_sql
+from gateway.stores.postgres.catalogue import ColumnShape, Shape
+from gateway.stores.postgres.predicates import (
+    FALSE,
+    TRUE,
+    all_of,
+    column_of,
+    conditions_sql,
+    filters_sql,
+)
+from gateway.stores.postgres.shown import row_sql, rows_sql
 from gateway.stores.postgres.sql import NOTHING, Arguments, Sql, Statement, compose, join
 
 MAX_KEPT_BODY_BYTES: Final = 65_536
@@ -25,21 +34,24 @@ MAX_KEPT_BODY_BYTES: Final = 65_536
 _WRITE: Final = (
     "WITH f AS MATERIALIZED (SELECT * FROM fencegate.admit({scope}, {era}, {token}, {holder}))"
     "{prior_cte}, u AS ({change}), "
-    "s AS MATERIALIZED (SELECT count(*) AS rows, {body} AS body, {etag} AS etag FROM u){record} "
-    "SELECT f.ok, f.era, f.token, f.burnt, f.holder, s.rows, s.body, s.etag, "
+    "s AS MATERIALIZED (SELECT count(*) AS rows, {body} AS body, {etag} AS etag, "
+    "count(*) FILTER (WHERE r.made) AS made FROM u AS r){record} "
+    "SELECT f.ok, f.era, f.token, f.burnt, f.holder, s.rows, s.body, s.etag, s.made, "
     "{matched} AS matched{prior_columns} FROM f CROSS JOIN s{prior_join}"
 )
 _RECORD: Final = (
-    ", w AS (INSERT INTO fencegate.request (write_id, retry, rows, body, etag) "
+    ", w AS (INSERT INTO fencegate.request (write_id, retry, rows, body, etag, made) "
     "SELECT {write_id}, {retry}, fencegate.limit_rows(s.rows, {single}, {most}), "
-    "CASE WHEN octet_length(s.body) <= {kept} THEN s.body END, s.etag FROM s WHERE s.rows > 0)"
+    "CASE WHEN octet_length(s.body) <= {kept} THEN s.body END, s.etag, s.made "
+    "FROM s WHERE s.rows > 0)"
 )
 _PRIOR: Final = (
-    ", p AS MATERIALIZED (SELECT r.rows, r.body, r.etag, r.write_id "
+    ", p AS MATERIALIZED (SELECT r.rows, r.body, r.etag, r.made, r.write_id "
     "FROM fencegate.request AS r WHERE r.retry = {retry})"
 )
 _PRIOR_COLUMNS: Final = Sql(
-    ", p.rows AS prior_rows, p.body AS prior_body, p.etag AS prior_etag, p.write_id AS prior_id"
+    ", p.rows AS prior_rows, p.body AS prior_body, p.etag AS prior_etag, p.made AS prior_made, "
+    "p.write_id AS prior_id"
 )
 _PRIOR_JOIN: Final = Sql(" LEFT JOIN p ON true")
 _ADMITTED: Final = Sql("(SELECT f.ok FROM f)")
@@ -92,7 +104,7 @@ def build_write(
         prior_columns=NOTHING if prior is None else _PRIOR_COLUMNS,
         prior_join=NOTHING if prior is None else _PRIOR_JOIN,
         change=change,
-        body=_body(action, probes_only),
+        body=_body(shape, action, arguments, probes_only=probes_only),
         etag=_etag(shape, action, exact or action.single),
         record=NOTHING if probes_only else _record(action, context, arguments),
         matched=matched,
@@ -107,7 +119,7 @@ def _prior(context: WriteContext, arguments: Arguments) -> Sql | None:
 
 
 def _record(action: RowWrite, context: WriteContext, arguments: Arguments) -> Sql:
-    most = None if isinstance(action, InsertRow) else action.max_affected
+    most = None if isinstance(action, InsertRows) else action.max_affected
     return compose(
         _RECORD,
         write_id=arguments.text(context.write_id),
@@ -126,15 +138,16 @@ def _change(
     arguments: Arguments,
 ) -> tuple[Sql, Sql]:
     """The data-modifying part, and a count of the rows that its filters alone find."""
-    if isinstance(action, InsertRow):
+    if isinstance(action, InsertRows):
         return _insert(shape, action, conditions, admitted, arguments), Sql("NULL::bigint")
     filters = filters_sql(shape, action.filters, arguments)
     where = all_of([admitted, filters, conditions_sql(shape, conditions, arguments)])
-    parts = {"table": shape.name, "where": where, "returning": _returning(shape, action)}
+    returning = _returning(shape, action, arguments)
+    parts = {"table": shape.name, "where": where, "returning": returning}
     match action:
         case UpdateRows(members=()):
             change = compose(
-                "SELECT 1 AS one, {v} AS v FROM {table} AS t WHERE {where}",
+                "SELECT false AS made, {v} AS v FROM {table} AS t WHERE {where}",
                 table=shape.name,
                 where=where,
                 v=_version(shape),
@@ -164,14 +177,14 @@ def _change(
 
 def _insert(
     shape: Shape,
-    action: InsertRow,
+    action: InsertRows,
     conditions: Conditions,
     admitted: Sql,
     arguments: Arguments,
 ) -> Sql:
-    members = _settable(shape, action.members)
-    names = [column_of(shape, member.column).name for member in members]
-    values = [compose("b.{name}", name=name) for name in names]
+    columns = [name for name in action.columns if name != shape.table.version_column]
+    names = [column_of(shape, column).name for column in columns]
+    values = [_inserted(shape, action, column, arguments) for column in columns]
     if shape.version is not None:
         names.append(shape.version)
         values.append(Sql("1"))
@@ -181,15 +194,66 @@ def _insert(
         table=shape.name,
         columns=compose(" ({names})", names=join(", ", names)) if names else NOTHING,
         values=join(", ", values),
-        source=_source(shape, members, action.body, arguments),
+        source=_rows_source(shape, action, columns, arguments),
         admitted=admitted,
-        conflict=_conflict(shape) if conditions.if_none_match == ANY else NOTHING,
-        returning=_returning(shape, action),
+        conflict=_conflict(shape, action, columns, conditions),
+        returning=_returning(shape, action, arguments),
     )
 
 
-def _conflict(shape: Shape) -> Sql:
-    return compose(" ON CONFLICT ({key}) DO NOTHING", key=join(", ", shape.key))
+def _inserted(shape: Shape, action: InsertRows, name: str, arguments: Arguments) -> Sql:
+    """The value of one column; where a row of several has none, what the database would put."""
+    column = column_of(shape, name)
+    value = compose("b.{name}", name=column.name)
+    if name not in action.ragged or column.default is None:
+        return value
+    return compose(
+        "CASE WHEN e.doc -> {key} IS NULL THEN {default} ELSE {value} END",
+        key=arguments.text(name),
+        default=column.default,
+        value=value,
+    )
+
+
+def _rows_source(shape: Shape, action: InsertRows, columns: list[str], arguments: Arguments) -> Sql:
+    """The request's rows in their order, typed by the catalogue."""
+    if not columns:  # rows of nothing but defaults
+        return compose("generate_series(1, {n}) AS b", n=arguments.number(len(action.rows)))
+    body = arguments.text(action.body)
+    typed = _typed(column_of(shape, name) for name in columns)
+    if action.ragged:
+        return compose(
+            "json_array_elements({body}::json) AS e(doc), json_to_record(e.doc) AS b({typed})",
+            body=body,
+            typed=typed,
+        )
+    return compose("json_to_recordset({body}::json) AS b({typed})", body=body, typed=typed)
+
+
+def _typed(columns: Iterable[ColumnShape]) -> Sql:
+    return join(", ", (compose("{n} {t}", n=one.name, t=one.record_type) for one in columns))
+
+
+def _conflict(shape: Shape, action: InsertRows, columns: list[str], conditions: Conditions) -> Sql:
+    """What becomes of rows that stand there already; If-None-Match: * leaves them alone."""
+    if conditions.if_none_match == ANY:
+        return compose(" ON CONFLICT ({key}) DO NOTHING", key=join(", ", shape.key))
+    if action.conflict is None:
+        return NOTHING
+    names = (column_of(shape, name).name for name in action.conflict.columns)
+    target = join(", ", names)
+    if not (action.conflict.merge and columns):
+        return compose(" ON CONFLICT ({target}) DO NOTHING", target=target)
+    sets = [compose("{n} = EXCLUDED.{n}", n=column_of(shape, name).name) for name in columns]
+    if shape.version is not None:
+        sets.append(_raised_version(shape.version))
+    return compose(
+        " ON CONFLICT ({target}) DO UPDATE SET {sets}", target=target, sets=join(", ", sets)
+    )
+
+
+def _raised_version(name: Sql) -> Sql:
+    return compose("{name} = coalesce(t.{name}, 0) + 1", name=name)
 
 
 def _settable(shape: Shape, members: tuple[Member, ...]) -> tuple[Member, ...]:
@@ -202,7 +266,7 @@ def _sets(shape: Shape, members: tuple[Member, ...]) -> Sql:
         for member in _settable(shape, members)
     ]
     if shape.version is not None:
-        sets.append(compose("{name} = coalesce(t.{name}, 0) + 1", name=shape.version))
+        sets.append(_raised_version(shape.version))
     return join(", ", sets)
 
 
@@ -211,18 +275,11 @@ def _source(shape: Shape, members: tuple[Member, ...], body: str, arguments: Arg
     columns = [column_of(shape, member.column) for member in _settable(shape, members)]
     if not columns:
         return Sql("(SELECT) AS b")
-    typed = join(", ", (compose("{n} {t}", n=one.name, t=one.record_type) for one in columns))
     return compose(
-        "json_to_record({body}::json) AS b({typed})", body=arguments.text(body), typed=typed
+        "json_to_record({body}::json) AS b({typed})",
+        body=arguments.text(body),
+        typed=_typed(columns),
     )
-
-
-def row_json(shape: Shape, wanted: tuple[str, ...]) -> Sql:
-    """One row of the alias `t` as JSON, with the columns in the order asked for."""
-    names = wanted or tuple(shape.columns)
-    columns = join(", ", (compose("t.{n}", n=column_of(shape, name).name) for name in names))
-    # `x.*`, because plain `x` would be the column of that name in a table that has one.
-    return compose("(SELECT row_to_json(x.*) FROM (SELECT {columns}) AS x)", columns=columns)
 
 
 def _version(shape: Shape) -> Sql:
@@ -231,20 +288,36 @@ def _version(shape: Shape) -> Sql:
     return compose("coalesce(t.{version}, 0)::bigint", version=shape.version)
 
 
-def _returning(shape: Shape, action: RowWrite) -> Sql:
+def _returning(shape: Shape, action: RowWrite, arguments: Arguments) -> Sql:
     row = NOTHING
     if action.returning is not None:
-        row = compose("{row} AS j, ", row=row_json(shape, action.returning))
-    return compose("{row}{version} AS v", row=row, version=_version(shape))
+        shown = row_sql(shape, action.returning, arguments, csv=action.csv)
+        row = compose("{row} AS j, ", row=shown)
+    return compose(
+        "{row}{version} AS v, {made} AS made",
+        row=row,
+        version=_version(shape),
+        made=_made(shape, action),
+    )
 
 
-def _body(action: RowWrite, probes_only: bool) -> Sql:
+def _made(shape: Shape, action: RowWrite) -> Sql:
+    """Whether a row was not there before: an update of ON CONFLICT leaves its lock in `xmax`."""
+    if not isinstance(action, InsertRows):
+        return FALSE
+    merges = action.conflict is not None and action.conflict.merge
+    return Sql("(t.xmax = 0)") if merges and shape.tells_new else TRUE
+
+
+def _body(shape: Shape, action: RowWrite, arguments: Arguments, *, probes_only: bool) -> Sql:
     if action.returning is None:
         return _NULL_TEXT
-    return Sql("'[]'") if probes_only else Sql("coalesce(json_agg(u.j), '[]')::text")
+    if probes_only:
+        return Sql("'[]'")
+    return rows_sql(shape, action.returning, arguments, csv=action.csv)
 
 
 def _etag(shape: Shape, action: RowWrite, wanted: bool) -> Sql:
     if shape.version is None or isinstance(action, DeleteRows) or not wanted:
         return _NULL_TEXT
-    return Sql("CASE WHEN count(*) = 1 THEN min(u.v)::text END")
+    return Sql("CASE WHEN count(*) = 1 THEN min(r.v)::text END")

@@ -15,8 +15,8 @@ from typing import Final
 Connect = Callable[..., sqlite3.Connection]
 """`sqlite3.connect`, or what stands in for it."""
 
-OLDEST_SQLITE: Final = (3, 35, 0)
-"""The first release with RETURNING."""
+OLDEST_SQLITE: Final = (3, 38, 0)
+"""The first release with RETURNING and with `->`."""
 
 
 class NotWalError(Exception):

@@ -34,11 +34,13 @@ _AFFINITIES: Final = (
     ("FLOA", ColumnKind.REAL),
     ("DOUB", ColumnKind.REAL),
 )
-_COLUMNS: Final = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_xinfo(?)'
+_COLUMNS: Final = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)'
 _KEY_COLLATIONS: Final = (
     "SELECT x.name, x.coll FROM pragma_index_list(?) AS i, pragma_index_xinfo(i.name) AS x"
     " WHERE i.origin = 'pk' AND x.key = 1"
 )
+_GENERATED: Final = (2, 3)
+"""Virtual and stored ones, by the column `hidden` of that pragma."""
 _TABLE: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
 
 
@@ -79,8 +81,9 @@ def _table(connection: sqlite3.Connection, name: str, wanted: TableSettings) -> 
             nullable=not not_null,
             has_default=default is not None,
             collated=collations.get(column, "BINARY") != "BINARY",
+            generated=hidden in _GENERATED,
         )
-        for column, declared, not_null, default, _ in rows
+        for column, declared, not_null, default, _, hidden in rows
     )
     key = tuple(row[0] for row in sorted((r for r in rows if r[4]), key=lambda row: row[4]))
     table = Table(name, columns, key, wanted.version_column)

@@ -1,4 +1,4 @@
-"""The rows that a statement gives back, counted and written as JSON while they are read."""
+"""The rows that a statement gives back, counted and written as text while they are read."""
 
 from __future__ import annotations
 
@@ -8,50 +8,112 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.dialects.rows.problems import RequestError
-from gateway.model.catalogue import Column, Table
+from gateway.model.catalogue import Column, ColumnKind, Table
 from gateway.model.problem import Code, Problem
+from gateway.model.row_action import Selected, Selection
+from gateway.stores.sqlite.predicates import Piece, joined, quoted, shown_value
 from gateway.stores.sqlite.values import json_text
 
 MAX_RESULT_CHARS: Final = 16_777_216
 """No answer is larger: it is built in memory."""
 
+_QUOTE_IN_CSV: Final = frozenset('"\\(), \t\n\r\v\f')
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came back: how many rows, the first one, and the JSON array where it was wanted."""
+    """What came back: how many rows, the version of the first, and the text where it was wanted."""
 
     count: int
-    first: tuple[Any, ...] | None
-    json: str | None
+    version: object
+    text: str | None
 
 
-def shown_columns(table: Table, names: tuple[str, ...]) -> tuple[Column, ...]:
-    """The columns wanted, in order; no names stand for all of the table's."""
-    if not names:
-        return table.columns
-    found = (table.column(name) for name in names)
-    return tuple(column for column in found if column is not None)
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """What a statement gives back of each row: the values shown, then the version if there is one.
 
-
-def collect(
-    rows: Iterable[tuple[Any, ...]], read: tuple[Column, ...], shown: tuple[Column, ...] | None
-) -> Found:
-    """Read all rows. `read` are the statement's columns, `shown` those wanted, None for no JSON.
-
-    Raises RequestError when the array would be too large to hold.
+    `names` is None where nothing is shown and rows are only counted.
     """
-    places = [(json.dumps(column.name), column, read.index(column)) for column in shown or ()]
-    count, size, first, parts = 0, 0, None, list[str]()
+
+    pieces: tuple[Piece, ...]
+    columns: tuple[Column, ...]
+    names: tuple[str, ...] | None
+    versioned: bool
+    csv: bool
+
+    @property
+    def piece(self) -> Piece:
+        """The expressions of SELECT or RETURNING."""
+        return joined(list(self.pieces), ", ")
+
+
+def readout(table: Table, wanted: Selection | None, *, csv: bool = False) -> Readout:
+    """Prepare what is shown of a table's rows; None shows nothing. Raises RequestError."""
+    items = tuple(Selected(column.name) for column in table.columns) if wanted == () else wanted
+    shown = [shown_value(table, item) for item in items or ()]
+    pieces = [value.piece for value in shown]
+    columns = [value.column for value in shown]
+    version = None if table.version_column is None else table.column(table.version_column)
+    if version is not None:
+        pieces.append(Piece(quoted(version)))
+    return Readout(
+        tuple(pieces or [Piece("1")]),
+        tuple(columns),
+        None if items is None else tuple(item.name for item in items),
+        version is not None,
+        csv,
+    )
+
+
+def collect(rows: Iterable[tuple[Any, ...]], what: Readout) -> Found:
+    """Read all rows. Raises RequestError when the text would be too large to hold."""
+    count, size, version, parts = 0, 0, None, list[str]()
+    heads = [json.dumps(name, ensure_ascii=False) for name in what.names or ()]
     for row in rows:
-        first = row if count == 0 else first
+        if count == 0 and what.versioned:
+            version = row[-1]
         count += 1
-        if shown is not None:
-            members = (f"{name}:{json_text(column, row[at])}" for name, column, at in places)
-            parts.append("{" + ",".join(members) + "}")
+        if what.names is not None:
+            values = zip(what.columns, row, strict=False)
+            if what.csv:
+                parts.append(",".join(_csv_value(column, value) for column, value in values))
+            else:
+                texts = (json_text(column, value) for column, value in values)
+                members = map("{}:{}".format, heads, texts)
+                parts.append("{" + ",".join(members) + "}")
             size += len(parts[-1])
         if size > MAX_RESULT_CHARS:
             raise RequestError(_too_large())
-    return Found(count, first, None if shown is None else "[" + ",".join(parts) + "]")
+    if what.names is None:
+        return Found(count, version, None)
+    text = "[" + ",".join(parts) + "]"
+    if what.csv:
+        text = "\n".join([",".join(map(_csv_name, what.names)), *parts])
+    return Found(count, version, text)
+
+
+def nothing_found(what: Readout) -> Found:
+    """No rows, in the form that was wanted."""
+    return collect((), what)
+
+
+def _csv_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if any(c in name for c in ',"\r\n') else name
+
+
+def _csv_value(column: Column, value: Any) -> str:
+    """A value as PostgreSQL writes it into a record (its manual, 8.16.6)."""
+    if value is None:
+        return ""
+    if column.kind is ColumnKind.BOOLEAN and value in (0, 1):
+        return "t" if value else "f"
+    text = value if isinstance(value, str) else json_text(column, value)
+    if isinstance(value, bytes):
+        text = "\\x" + value.hex()
+    if text and not _QUOTE_IN_CSV.intersection(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
 
 
 def _too_large() -> Problem:

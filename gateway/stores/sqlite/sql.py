@@ -8,125 +8,148 @@ tree holds this module to it (SQLite, "SQL As Understood By SQLite").
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.rows.etags import ANY, versions_of, weak_versions_of
-from gateway.dialects.rows.problems import RequestError, no_column
-from gateway.dialects.rows.sql import BINARY_OPERATORS, TRUTH_TESTS
-from gateway.model.catalogue import Column, ColumnKind, Table
+from gateway.model.catalogue import Column, Table
 from gateway.model.conditions import Conditions
 from gateway.model.row_action import (
-    Comparison,
+    Conflict,
     DeleteRows,
-    Filter,
-    InsertRow,
     Member,
     Order,
+    Predicate,
     SelectRows,
-    Truth,
     UpdateRows,
 )
-from gateway.stores.sqlite.values import SqlValue, member_value, no_truth_value, text_value
+from gateway.stores.sqlite.predicates import (
+    Piece,
+    column_of,
+    expression,
+    joined,
+    marks,
+    quoted,
+    where,
+)
+from gateway.stores.sqlite.result import Readout
+from gateway.stores.sqlite.values import SqlValue, member_value
 
 _NO_LIMIT: Final = -1
-_BOOLEAN_TESTS: Final = frozenset({Truth.TRUE, Truth.FALSE, Truth.UNKNOWN})
+_DIRECTIONS: Final = {True: "DESC", False: "ASC"}
+_NULLS: Final = {True: "NULLS FIRST", False: "NULLS LAST"}
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some SQL text, and the values of its parameters in order."""
-
-    sql: str
-    values: tuple[SqlValue, ...] = ()
-
-
-def select(table: Table, action: SelectRows, columns: tuple[Column, ...]) -> Piece:
-    """Read `columns` of the rows that the action's filters find. Raises RequestError."""
-    where = _where(table, action.filters)
-    terms = _joined([_order_term(table, term) for term in action.order], ", ")
-    order = Piece(f"ORDER BY {terms.sql}") if action.order else Piece("")
+def select(table: Table, action: SelectRows, shown: Readout) -> Piece:
+    """Read what is shown of the rows that the action's filters find. Raises RequestError."""
+    found = where(table, action.filters)
+    order = Piece("")
+    if action.order:
+        terms = joined([_order_term(table, term) for term in action.order], ", ")
+        order = Piece(f"ORDER BY {terms.sql}", terms.values)
     limit = _NO_LIMIT if action.limit is None else action.limit
+    read = shown.piece
     return Piece(
-        f"SELECT {_names(columns)} FROM {quoted(table)} {where.sql} {order.sql} LIMIT ? OFFSET ?",
-        (*where.values, limit, action.offset),
+        f"SELECT {read.sql} FROM {quoted(table)} {found.sql} {order.sql} LIMIT ? OFFSET ?",
+        (*read.values, *found.values, *order.values, limit, action.offset),
     )
+
+
+def count(table: Table, filters: tuple[Predicate, ...]) -> Piece:
+    """Count the rows that filters find. Raises RequestError."""
+    found = where(table, filters)
+    return Piece(f"SELECT count(*) FROM {quoted(table)} {found.sql}", found.values)
 
 
 def select_one(
     table: Table,
-    filters: tuple[Filter, ...],
-    columns: tuple[Column, ...],
+    filters: tuple[Predicate, ...],
+    shown: Readout,
     conditions: Conditions | None = None,
 ) -> Piece:
-    """Read `columns` of any one row that filters and conditions find. Raises RequestError."""
-    where = _where(table, filters, conditions)
-    return Piece(f"SELECT {_names(columns)} FROM {quoted(table)} {where.sql} LIMIT 1", where.values)
-
-
-def insert(
-    table: Table, action: InsertRow, columns: tuple[Column, ...], *, only_new: bool
-) -> Piece:
-    """Insert the row, returning `columns`; the version starts at 1. Raises RequestError.
-
-    `only_new`: a row with the same primary key is left alone and nothing is returned, which is
-    what If-None-Match: * asks for.
-    """
-    pairs = [(_column(table, m.column), m) for m in action.members]
-    names = [column for column, _ in pairs]
-    values = [member_value(column, member) for column, member in pairs]
-    if (version := version_of(table)) is not None:
-        names.append(version)
-        values.append(1)
-    row = Piece("DEFAULT VALUES")
-    if names:
-        row = Piece(f"({_names(names)}) VALUES ({_marks(values)})", tuple(values))
-    spare = Piece("")
-    if only_new:
-        spare = Piece(f"ON CONFLICT ({_names(table.key_columns)}) DO NOTHING")
+    """Read any one row that filters and conditions find. Raises RequestError."""
+    tests = [] if conditions is None else _version_tests(table, conditions)
+    found, read = where(table, filters, tests), shown.piece
     return Piece(
-        f"INSERT OR ABORT INTO {quoted(table)} {row.sql} {spare.sql} RETURNING {_names(columns)}",
-        row.values,
+        f"SELECT {read.sql} FROM {quoted(table)} {found.sql} LIMIT 1",
+        (*read.values, *found.values),
     )
 
 
-def update(
-    table: Table, action: UpdateRows, conditions: Conditions, columns: tuple[Column, ...]
+def standing(table: Table, row: tuple[Member, ...], conflict: Conflict) -> Piece | None:
+    """Look for the row that this one conflicts with; None where it can conflict with none."""
+    sent = {member.column: member for member in row}
+    tests = []
+    for name in conflict.columns:
+        column, member = column_of(table, name), sent.get(name)
+        if member is None or member.text is None:
+            return None
+        tests.append(Piece(f"{quoted(column)} = ?", (member_value(column, member),)))
+    found = where(table, (), tests)
+    return Piece(f"SELECT 1 FROM {quoted(table)} {found.sql}", found.values)
+
+
+def insert(
+    table: Table,
+    row: tuple[Member, ...],
+    shown: Readout,
+    conflict: Conflict | None,
 ) -> Piece:
-    """Change the rows and raise their version, returning `columns`. Raises RequestError.
+    """Insert one row; the version starts at 1. Raises RequestError.
+
+    A row that stands there already under the columns of `conflict` is changed, with its version
+    raised, or left alone: nothing is returned then.
+    """
+    pairs = [(column_of(table, m.column), m) for m in row]
+    names = [column for column, _ in pairs]
+    values = [member_value(column, member) for column, member in pairs]
+    sets = [Piece(f"{quoted(column)} = excluded.{quoted(column)}") for column in names]
+    if (version := version_of(table)) is not None:
+        names.append(version)
+        values.append(1)
+        sets.append(_raised(version))
+    what = Piece("DEFAULT VALUES")
+    if names:
+        what = Piece(f"({_names(names)}) VALUES ({marks(values)})", tuple(values))
+    spare = Piece("")
+    if conflict is not None and names:
+        target = [column_of(table, name) for name in conflict.columns]
+        change = joined(sets, ", ")
+        spare = Piece(f"ON CONFLICT ({_names(target)}) DO NOTHING")
+        if conflict.merge:
+            spare = Piece(f"ON CONFLICT ({_names(target)}) DO UPDATE SET {change.sql}")
+    read = shown.piece
+    return Piece(
+        f"INSERT OR ABORT INTO {quoted(table)} {what.sql} {spare.sql} RETURNING {read.sql}",
+        (*what.values, *read.values),
+    )
+
+
+def update(table: Table, action: UpdateRows, conditions: Conditions, shown: Readout) -> Piece:
+    """Change the rows and raise their version. Raises RequestError.
 
     OR ABORT overrides the table's own ON CONFLICT REPLACE, which would remove rows of other scopes
     (SQLite, "The ON CONFLICT Clause").
     """
     changes = [_change(table, member) for member in action.members]
     if (version := version_of(table)) is not None:
-        changes.append(Piece(f"{quoted(version)} = coalesce({quoted(version)}, 0) + 1"))
-    change = _joined(changes, ", ")
-    where = _where(table, action.filters, conditions)
+        changes.append(_raised(version))
+    change = joined(changes, ", ")
+    found = where(table, action.filters, _version_tests(table, conditions))
+    read = shown.piece
     return Piece(
-        f"UPDATE OR ABORT {quoted(table)} SET {change.sql} {where.sql} RETURNING {_names(columns)}",
-        (*change.values, *where.values),
+        f"UPDATE OR ABORT {quoted(table)} SET {change.sql} {found.sql} RETURNING {read.sql}",
+        (*change.values, *found.values, *read.values),
     )
 
 
-def delete(
-    table: Table, action: DeleteRows, conditions: Conditions, columns: tuple[Column, ...]
-) -> Piece:
-    """Remove the rows, returning `columns`. Raises RequestError."""
-    where = _where(table, action.filters, conditions)
+def delete(table: Table, action: DeleteRows, conditions: Conditions, shown: Readout) -> Piece:
+    """Remove the rows. Raises RequestError."""
+    found = where(table, action.filters, _version_tests(table, conditions))
+    read = shown.piece
     return Piece(
-        f"DELETE FROM {quoted(table)} {where.sql} RETURNING {_names(columns)}", where.values
+        f"DELETE FROM {quoted(table)} {found.sql} RETURNING {read.sql}",
+        (*found.values, *read.values),
     )
-
-
-def quoted(thing: Table | Column) -> str:
-    """Quote the name of a catalogue entry.
-
-    Not in double quotes: SQLite takes a double-quoted name that it does not know for a string,
-    so a filter on a column that was dropped meanwhile would compare two constants (SQLite,
-    "Quirks", section 8). A name in backticks is always a name.
-    """
-    return "`" + thing.name.replace("`", "``") + "`"
 
 
 def version_of(table: Table) -> Column | None:
@@ -134,52 +157,24 @@ def version_of(table: Table) -> Column | None:
     return None if table.version_column is None else table.column(table.version_column)
 
 
+def _raised(version: Column) -> Piece:
+    return Piece(f"{quoted(version)} = coalesce({quoted(version)}, 0) + 1")
+
+
 def _order_term(table: Table, term: Order) -> Piece:
-    column = _column(table, term.column)
-    if term.descending:
-        return Piece(f"{quoted(column)} DESC {_nulls(term)}")
-    return Piece(f"{quoted(column)} ASC {_nulls(term)}")
-
-
-def _nulls(term: Order) -> str:
-    return "NULLS FIRST" if term.nulls_first else "NULLS LAST"
-
-
-def _column(table: Table, name: str) -> Column:
-    column = table.column(name)
-    if column is None:
-        raise RequestError(no_column(name, table.name))
-    return column
+    value = expression(table, term.column, term.path).piece
+    return Piece(
+        f"{value.sql} {_DIRECTIONS[term.descending]} {_NULLS[term.nulls_first]}", value.values
+    )
 
 
 def _names(columns: Iterable[Column]) -> str:
     return ", ".join(quoted(column) for column in columns)
 
 
-def _marks(values: Iterable[SqlValue]) -> str:
-    return ", ".join("?" for _ in values)
-
-
-def _joined(pieces: list[Piece], between: str) -> Piece:
-    values = tuple(value for piece in pieces for value in piece.values)
-    return Piece(between.join(piece.sql for piece in pieces), values)
-
-
 def _change(table: Table, member: Member) -> Piece:
-    column = _column(table, member.column)
+    column = column_of(table, member.column)
     return Piece(f"{quoted(column)} = ?", (member_value(column, member),))
-
-
-def _where(
-    table: Table, filters: tuple[Filter, ...], conditions: Conditions | None = None
-) -> Piece:
-    tests = [_test(table, item) for item in filters]
-    if conditions is not None:
-        tests.extend(_version_tests(table, conditions))
-    if not tests:
-        return Piece("")
-    whole = _joined(tests, " AND ")
-    return Piece(f"WHERE {whole.sql}", whole.values)
 
 
 def _version_tests(table: Table, conditions: Conditions) -> list[Piece]:
@@ -189,27 +184,9 @@ def _version_tests(table: Table, conditions: Conditions) -> list[Piece]:
     if version is None:
         return tests
     if conditions.if_match is not None and conditions.if_match != ANY:
-        known = versions_of(conditions.if_match)
-        tests.append(Piece(f"{quoted(version)} IN ({_marks(known)})", known))
+        known: tuple[SqlValue, ...] = versions_of(conditions.if_match)
+        tests.append(Piece(f"{quoted(version)} IN ({marks(known)})", known))
     if conditions.if_none_match is not None and conditions.if_none_match != ANY:
         known = weak_versions_of(conditions.if_none_match)
-        tests.append(Piece(f"{quoted(version)} NOT IN ({_marks(known)})", known))
+        tests.append(Piece(f"{quoted(version)} NOT IN ({marks(known)})", known))
     return tests
-
-
-def _test(table: Table, item: Filter) -> Piece:
-    column = _column(table, item.column)
-    test = _plain_test(column, item)
-    return Piece(f"NOT ({test.sql})", test.values) if item.negated else test
-
-
-def _plain_test(column: Column, item: Filter) -> Piece:
-    if item.comparison is Comparison.IS:
-        truth = Truth(item.values[0])
-        if truth in _BOOLEAN_TESTS and column.kind is not ColumnKind.BOOLEAN:
-            raise no_truth_value(column, truth)
-        return Piece(f"{quoted(column)} {TRUTH_TESTS[truth]}")
-    values = tuple(text_value(column, text) for text in item.values)
-    if item.comparison is Comparison.IN:
-        return Piece(f"{quoted(column)} IN ({_marks(values)})", values)
-    return Piece(f"{quoted(column)} {BINARY_OPERATORS[item.comparison]} ?", values)

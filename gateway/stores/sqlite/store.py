@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from gateway.dialects.rows.etags import etag_of, judge_read
-from gateway.dialects.rows.problems import RequestError, busy, from_sqlstate, not_one_row
+from gateway.dialects.rows.problems import (
+    RequestError,
+    beyond_the_end,
+    busy,
+    from_sqlstate,
+    not_one_row,
+)
 from gateway.engine.disk_room import prove_room
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Era, Mark, Scope
@@ -43,7 +49,7 @@ from gateway.stores.sqlite.connection import OLDEST_SQLITE, Connect, Database, N
 from gateway.stores.sqlite.errors import problem_of
 from gateway.stores.sqlite.introspect import TableUnfit, read_catalogue
 from gateway.stores.sqlite.readers import Readers
-from gateway.stores.sqlite.result import Found, collect, shown_columns
+from gateway.stores.sqlite.result import Found, collect, readout
 from gateway.stores.sqlite.schema import SchemaTooNewError, migrate
 from gateway.stores.sqlite.transaction import CarryJob, WriteJob, run_write, settle_write
 from gateway.stores.sqlite.writer import Writer
@@ -232,32 +238,38 @@ class SqliteStore:
         action = operation.action
         assert isinstance(action, SelectRows)
         table = self._current(connection).tables[action.table]
-        shown = shown_columns(table, action.columns)
-        version = sql.version_of(table)
-        read = shown if version is None or version in shown else (*shown, version)
-        piece = sql.select(table, action, read)
-        found = collect(connection.execute(piece.sql, piece.values), read, shown)
+        shown = readout(table, None if action.head else action.columns, csv=action.csv)
+        piece = sql.select(table, action, shown)
+        found = collect(connection.execute(piece.sql, piece.values), shown)
+        total = None
+        if action.count is not None:
+            counted = sql.count(table, action.filters)
+            total = connection.execute(counted.sql, counted.values).fetchone()[0]
         row_version = None
-        if version is not None and (operation.resource.exact or action.single):
-            row_version = _version_in(found, read.index(version))
-        return _judged(operation, action, found, row_version)
+        if operation.resource.exact or action.single:
+            row_version = _version_in(found)
+        return _judged(operation, action, found, row_version, total)
 
 
-def _version_in(found: Found, at: int) -> int | None:
+def _version_in(found: Found) -> int | None:
     """The version of the one row that was found."""
-    if found.count != 1 or found.first is None:
-        return None
-    version = found.first[at]
-    return version if isinstance(version, int) else None
+    one = found.count == 1 and isinstance(found.version, int)
+    return found.version if one and isinstance(found.version, int) else None
 
 
 def _judged(
-    operation: Operation, action: SelectRows, found: Found, version: int | None
+    operation: Operation,
+    action: SelectRows,
+    found: Found,
+    version: int | None,
+    total: int | None,
 ) -> Rows | NotModified | Problem:
     """Evaluate the conditions of the read, then whether there is exactly one row if it must be."""
     if found.count <= 1 and (verdict := judge_read(operation.conditions, version)) is not None:
         return verdict
     if action.single and found.count != 1:
         return not_one_row(found.count)
+    if total is not None and found.count == 0 and action.offset > 0 and action.offset >= total:
+        return beyond_the_end(action.offset, total)
     etag = None if version is None else etag_of(version)
-    return Rows(found.json, found.count, action.offset, etag)
+    return Rows(found.text, found.count, action.offset, etag, total=total)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from gateway.dialects.rows.etags import ANY, etag_of
 from gateway.dialects.rows.problems import (
@@ -18,15 +18,16 @@ from gateway.dialects.rows.problems import (
     precondition_failed,
     too_many_affected,
 )
-from gateway.model.catalogue import Catalogue, Column, Table
+from gateway.model.catalogue import Catalogue, Table
 from gateway.model.conditions import Conditions
 from gateway.model.mark import Mark, Scope
 from gateway.model.operation import Operation
 from gateway.model.reply import Rows
-from gateway.model.row_action import DeleteRows, InsertRow, RowWrite, UpdateRows
+from gateway.model.row_action import Conflict, DeleteRows, InsertRows, RowWrite, UpdateRows
 from gateway.ports.store import WriteFence, WriteResult, Written
 from gateway.stores.sqlite import sql, witness
-from gateway.stores.sqlite.result import Found, collect, shown_columns
+from gateway.stores.sqlite.predicates import Piece
+from gateway.stores.sqlite.result import Found, Readout, collect, nothing_found, readout
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,67 +73,83 @@ def settle_write(connection: sqlite3.Connection, write_id: str) -> Rows | None:
 
 
 def apply(connection: sqlite3.Connection, catalogue: Catalogue, operation: Operation) -> Rows:
-    """Run a mutation's statement, fence aside. Raises RequestError or sqlite3.Error to undo it."""
+    """Run a mutation's statements, fence aside. Raises RequestError or sqlite3.Error to undo it."""
     action, conditions = operation.action, operation.conditions
-    assert isinstance(action, InsertRow | UpdateRows | DeleteRows)
+    assert isinstance(action, InsertRows | UpdateRows | DeleteRows)
     table = catalogue.tables[action.table]
-    shown = None if action.returning is None else shown_columns(table, action.returning)
-    # The representation, or as little as counts the rows; the version becomes the ETag.
-    read = table.columns[:1] if shown is None else shown
-    version = sql.version_of(table)
-    if version is not None and version not in read:
-        read = (*read, version)
-    found = _execute(connection, table, action, conditions, read, shown)
-    if isinstance(action, UpdateRows) and not action.members:
-        found = Found(0, None, None if shown is None else "[]")
+    shown = readout(table, action.returning, csv=action.csv)
+    made = 0
+    match action:
+        case InsertRows():
+            found, made = _insert(connection, table, action, conditions, shown)
+        case UpdateRows(members=()):
+            piece = sql.select_one(table, action.filters, shown, conditions)
+            found = _changed(connection, piece, table, action, conditions, shown)
+            found = nothing_found(shown)
+        case UpdateRows():
+            piece = sql.update(table, action, conditions, shown)
+            found = _changed(connection, piece, table, action, conditions, shown)
+        case DeleteRows():
+            piece = sql.delete(table, action, conditions, shown)
+            found = _changed(connection, piece, table, action, conditions, shown)
+        case _:
+            assert_never(action)
     _check_count(action, found.count)
     return Rows(
-        json=found.json,
+        json=found.text,
         count=found.count,
-        etag=None if version is None else _etag(operation, action, found, read.index(version)),
-        inserted=isinstance(action, InsertRow),
+        etag=_etag(operation, action, found) if shown.versioned else None,
+        inserted=made > 0 or (isinstance(action, InsertRows) and not action.rows),
     )
 
 
-def _execute(
+def _insert(
     connection: sqlite3.Connection,
     table: Table,
-    action: RowWrite,
+    action: InsertRows,
     conditions: Conditions,
-    read: tuple[Column, ...],
-    shown: tuple[Column, ...] | None,
+    shown: Readout,
+) -> tuple[Found, int]:
+    """Insert row by row, each with the defaults that it needs; tells how many were not there."""
+    conflict, made = action.conflict, 0
+    if conditions.if_none_match == ANY:
+        conflict = Conflict(table.primary_key, merge=False)
+    rows: list[tuple[Any, ...]] = []
+    for row in action.rows:
+        look = None if conflict is None else sql.standing(table, row, conflict)
+        stood = look is not None and connection.execute(look.sql, look.values).fetchone()
+        piece = sql.insert(table, row, shown, conflict)
+        written = connection.execute(piece.sql, piece.values).fetchall()
+        made += len(written) if not stood else 0
+        rows.extend(written)
+    if not rows and conditions.if_none_match == ANY:
+        raise RequestError(precondition_failed("a row with this key exists already"))
+    return collect(rows, shown), made
+
+
+def _changed(
+    connection: sqlite3.Connection,
+    piece: Piece,
+    table: Table,
+    action: UpdateRows | DeleteRows,
+    conditions: Conditions,
+    shown: Readout,
 ) -> Found:
     """Run the one statement that writes; without rows, tell why if a condition is to blame."""
-    piece = _statement(table, action, conditions, read)
-    found = collect(connection.execute(piece.sql, piece.values), read, shown)
+    found = collect(connection.execute(piece.sql, piece.values), shown)
     if found.count == 0 and conditions:
         _explain(connection, table, action, conditions)
     return found
 
 
-def _statement(
-    table: Table, action: RowWrite, conditions: Conditions, read: tuple[Column, ...]
-) -> sql.Piece:
-    match action:
-        case InsertRow():
-            return sql.insert(table, action, read, only_new=conditions.if_none_match == ANY)
-        case UpdateRows(members=()):
-            return sql.select_one(table, action.filters, read, conditions)
-        case UpdateRows():
-            return sql.update(table, action, conditions, read)
-        case DeleteRows():
-            return sql.delete(table, action, conditions, read)
-        case _:
-            assert_never(action)
-
-
 def _explain(
-    connection: sqlite3.Connection, table: Table, action: RowWrite, conditions: Conditions
+    connection: sqlite3.Connection,
+    table: Table,
+    action: UpdateRows | DeleteRows,
+    conditions: Conditions,
 ) -> None:
     """No row was written under a condition. Raises RequestError unless there is no row at all."""
-    if isinstance(action, InsertRow):
-        raise RequestError(precondition_failed("a row with this key exists already"))
-    piece = sql.select_one(table, action.filters, table.columns[:1])
+    piece = sql.select_one(table, action.filters, readout(table, None))
     if connection.execute(piece.sql, piece.values).fetchone() is not None:
         raise RequestError(precondition_failed("the row has another version"))
     if conditions.if_match is not None:
@@ -143,16 +160,15 @@ def _check_count(action: RowWrite, count: int) -> None:
     """Undo what touched another number of rows than the client allows. Raises RequestError."""
     if action.single and count != 1:
         raise RequestError(not_one_row(count))
-    if isinstance(action, InsertRow) or action.max_affected is None:
+    if isinstance(action, InsertRows) or action.max_affected is None:
         return
     if count > action.max_affected:
         raise RequestError(too_many_affected(count))
 
 
-def _etag(operation: Operation, action: RowWrite, found: Found, at: int) -> str | None:
+def _etag(operation: Operation, action: RowWrite, found: Found) -> str | None:
     """The ETag of the one row written; a row that is gone has none."""
-    if found.count != 1 or found.first is None or isinstance(action, DeleteRows):
+    if found.count != 1 or isinstance(action, DeleteRows):
         return None
-    version = found.first[at]
-    tagged = isinstance(version, int) and (operation.resource.exact or action.single)
-    return etag_of(version) if tagged else None
+    tagged = isinstance(found.version, int) and (operation.resource.exact or action.single)
+    return etag_of(found.version) if tagged and isinstance(found.version, int) else None

@@ -12,7 +12,7 @@ import re
 from typing import Final, NoReturn
 
 from gateway.dialects.rows.canonical import integer_of, uuid_of
-from gateway.dialects.rows.problems import RequestError, from_sqlstate
+from gateway.dialects.rows.problems import RequestError, from_sqlstate, unsupported
 from gateway.model.catalogue import Column, ColumnKind
 from gateway.model.row_action import Member
 
@@ -92,6 +92,27 @@ def no_truth_value(column: Column, truth: str) -> RequestError:
     """The refusal of `is.true` on a column that holds no truth values."""
     message = f"argument of IS {truth.upper()} must be type boolean, not type {column.kind}"
     return RequestError(from_sqlstate("42804", message))
+
+
+def no_documents(column: Column) -> RequestError:
+    """The refusal of a path into a column that holds no documents."""
+    return RequestError(from_sqlstate("42883", f"column {column.name} holds no JSON documents"))
+
+
+def no_pattern(column: Column) -> RequestError:
+    """The refusal of LIKE on a column that holds no texts."""
+    message = f"operator does not exist: {column.kind} ~~ text"
+    return RequestError(from_sqlstate("42883", message))
+
+
+def no_operator(operator: str) -> RequestError:
+    """The refusal of an operator that SQLite has no equal of."""
+    return RequestError(unsupported(f'the operator "{operator}" on SQLite', mutates=True))
+
+
+def no_cast(name: str) -> RequestError:
+    """The refusal of a cast that SQLite has no equal of."""
+    return RequestError(unsupported(f'the cast to "{name}" on SQLite', mutates=True))
 
 
 def _integer(column: Column, text: str) -> int:

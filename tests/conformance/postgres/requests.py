@@ -16,10 +16,12 @@ from gateway.model.row_action import (
     Comparison,
     DeleteRows,
     Filter,
-    InsertRow,
+    InsertRows,
     Member,
     RowRead,
     RowWrite,
+    Selected,
+    Selection,
     SelectRows,
     UpdateRows,
 )
@@ -49,21 +51,26 @@ def equal(column: str, value: object) -> Filter:
     return Filter(column, Comparison.EQ, (str(value),))
 
 
-def insert(table: str, returning: tuple[str, ...] | None = None, **values: object) -> InsertRow:
+def shown(names: tuple[str, ...] | None) -> Selection | None:
+    """These columns, as they are."""
+    return None if names is None else tuple(map(Selected, names))
+
+
+def insert(table: str, returning: tuple[str, ...] | None = None, **values: object) -> InsertRows:
     """A row to insert."""
-    return InsertRow(table, members(**values), returning=returning)
+    return InsertRows(table, (members(**values),), returning=shown(returning))
 
 
 def update(
     table: str, key: int, returning: tuple[str, ...] | None = None, **values: object
 ) -> UpdateRows:
     """A change of the row with this `id`."""
-    return UpdateRows(table, members(**values), (equal("id", key),), returning=returning)
+    return UpdateRows(table, members(**values), (equal("id", key),), returning=shown(returning))
 
 
 def delete(table: str, key: int, returning: tuple[str, ...] | None = None) -> DeleteRows:
     """The removal of the row with this `id`."""
-    return DeleteRows(table, (equal("id", key),), returning=returning)
+    return DeleteRows(table, (equal("id", key),), returning=shown(returning))
 
 
 def select(table: str, *filters: Filter, **more: Any) -> SelectRows:

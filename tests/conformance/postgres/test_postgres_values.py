@@ -13,9 +13,10 @@ from gateway.model.row_action import (
     Comparison,
     DeleteRows,
     Filter,
-    InsertRow,
+    InsertRows,
     Member,
     Order,
+    Selected,
     SelectRows,
     UpdateRows,
 )
@@ -110,11 +111,19 @@ async def test_nasty_names_are_names(name: str, open_store: OpenStore, raw: Any)
     await raw.execute(f"CREATE TABLE {quoted} (id int PRIMARY KEY, {quoted} text, v2 int)")
     store = await open_store({name: "v2"})
     await store.carry(Scope("jobs"), mark_at(1))
-    made = InsertRow(name, (Member("id", "1"), Member(name, '"a"')), returning=(name,))
+    made = InsertRows(
+        name, ((Member("id", "1"), Member(name, '"a"')),), returning=(Selected(name),)
+    )
     assert json.loads((await write(store, made)).reply.json) == [{name: "a"}]
-    changed = UpdateRows(name, (Member(name, '"b"'),), (equal(name, "a"),), returning=(name, "id"))
+    changed = UpdateRows(
+        name,
+        (Member(name, '"b"'),),
+        (equal(name, "a"),),
+        returning=(Selected(name), Selected("id")),
+    )
     assert json.loads((await write(store, changed)).reply.json) == [{name: "b", "id": 1}]
-    read = SelectRows(name, (name,), (equal(name, "b"),), (Order(name, descending=True),))
+    order = (Order(name, descending=True),)
+    read = SelectRows(name, (Selected(name),), (equal(name, "b"),), order)
     assert await rows(store, read) == [{name: "b"}]
     assert (await write(store, DeleteRows(name, (equal(name, "b"),)))).reply.count == 1
 
@@ -124,7 +133,7 @@ async def test_names_that_the_catalogue_lacks_are_refused(name: str, jobs: Postg
     """A name of a request that is no column is refused before there is any SQL; system columns
     are none."""
     reads = [
-        SelectRows("jobs", columns=(name,)),
+        SelectRows("jobs", columns=(Selected(name),)),
         SelectRows("jobs", filters=(equal(name, "1"),)),
         SelectRows("jobs", order=(Order(name),)),
     ]
@@ -180,13 +189,17 @@ async def test_every_type_goes_through(type_name: str, open_store: OpenStore, ra
     await raw.execute(f"CREATE TABLE kinds (id int PRIMARY KEY, value {type_name})")
     store = await open_store({"kinds": None})
     await store.carry(Scope("jobs"), mark_at(1))
-    made = InsertRow(
-        "kinds", (Member("id", "1"), Member("value", TYPES[type_name])), returning=("value",)
+    made = InsertRows(
+        "kinds",
+        ((Member("id", "1"), Member("value", TYPES[type_name])),),
+        returning=(Selected("value"),),
     )
     result = await write(store, made)
     assert isinstance(result, Written), result
     assert result.reply.json == f'[{{"value":{TYPES[type_name]}}}]'
-    null = UpdateRows("kinds", (Member("value", "null"),), (equal("id", 1),), returning=("value",))
+    null = UpdateRows(
+        "kinds", (Member("value", "null"),), (equal("id", 1),), returning=(Selected("value"),)
+    )
     expected = '[{"value":null}]'
     assert (await write(store, null)).reply.json == expected
 
@@ -206,7 +219,7 @@ async def test_every_type_can_be_filtered(type_name: str, open_store: OpenStore,
     await raw.execute(f"CREATE TABLE kinds (id int PRIMARY KEY, value {type_name})")
     store = await open_store({"kinds": None})
     await store.carry(Scope("jobs"), mark_at(1))
-    made = InsertRow("kinds", (Member("id", "1"), Member("value", TYPES[type_name])))
+    made = InsertRows("kinds", ((Member("id", "1"), Member("value", TYPES[type_name])),))
     assert isinstance(await write(store, made), Written)
     text = await raw.fetchval("SELECT value::text FROM kinds")
     for one in (
@@ -246,7 +259,7 @@ async def test_defaults_generated_columns_and_checks(open_store: OpenStore, raw:
     )
     store = await open_store({"kinds": None})
     await store.carry(Scope("jobs"), mark_at(1))
-    empty = await write(store, InsertRow("kinds", (), returning=()))
+    empty = await write(store, InsertRows("kinds", ((),), returning=()))
     assert json.loads(empty.reply.json) == [{"id": 1, "a": 7, "b": 14, "c": "c"}]
     for member, state in (
         (Member("a", "-1"), "23514"),
@@ -256,7 +269,7 @@ async def test_defaults_generated_columns_and_checks(open_store: OpenStore, raw:
         (Member("a", '"x"'), "22P02"),
         (Member("a", "99999999999"), "22003"),
     ):
-        result = await write(store, InsertRow("kinds", (member,)))
+        result = await write(store, InsertRows("kinds", ((member,),)))
         assert isinstance(result, NotWritten)
         assert (result.problem.native, result.problem.status) == (state, 400), result
 
@@ -303,7 +316,7 @@ async def test_partitioned_tables_and_views_can_be_written(open_store: OpenStore
     store = await open_store({"parts": "version", "seen": "version"})
     await store.carry(Scope("jobs"), mark_at(1))
     for table, key in (("parts", 1), ("seen", 11)):
-        made = InsertRow(table, (Member("id", str(key)),), returning=())
+        made = InsertRows(table, ((Member("id", str(key)),),), returning=())
         assert json.loads((await write(store, made)).reply.json) == [{"id": key, "version": 1}]
         moved = UpdateRows(table, (Member("id", str(key + 1)),), (equal("id", key),), returning=())
         result = await write(store, moved)

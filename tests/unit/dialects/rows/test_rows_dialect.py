@@ -12,9 +12,10 @@ from gateway.model.row_action import (
     Comparison,
     DeleteRows,
     Filter,
-    InsertRow,
+    InsertRows,
     Member,
     Order,
+    Selected,
     SelectRows,
     UpdateRows,
 )
@@ -38,7 +39,7 @@ async def test_a_read() -> None:
     found = await operation("GET", "/jobs?select=id&name=eq.x&order=id.desc&limit=2&offset=1")
     assert found.action == SelectRows(
         table="jobs",
-        columns=("id",),
+        columns=(Selected("id"),),
         filters=(Filter("name", Comparison.EQ, ("x",)),),
         order=(Order("id", True, True),),
         limit=2,
@@ -68,7 +69,7 @@ async def test_an_insert() -> None:
         x_fence_holder="h",
         idempotency_key="again",
     )
-    assert found.action == InsertRow("jobs", (Member("id", '"007"'), Member("name", "1.50")))
+    assert found.action == InsertRows("jobs", ((Member("id", '"007"'), Member("name", "1.50")),))
     assert found.resource == Resource("db", "jobs/7")
     assert (found.kind, found.token, found.holder) == (Kind.WRITE, 7, "h")
     assert (found.retry_key, found.request_id, found.worker) == ("again", "r1", None)
@@ -83,7 +84,7 @@ async def test_an_update() -> None:
         prefer="return=representation",
     )
     filters = (Filter("k1", Comparison.EQ, ("1",)), Filter("k2", Comparison.EQ, ("a/b,c",)))
-    assert found.action == UpdateRows("pairs", (Member("v", "null"),), filters, ("v",))
+    assert found.action == UpdateRows("pairs", (Member("v", "null"),), filters, (Selected("v"),))
     assert found.resource == Resource("db", "pairs/1,a%2Fb%2Cc")
     assert found.route == "/db/pairs/1,a%2Fb%2Cc"
 
@@ -120,22 +121,22 @@ async def test_an_update_of_nothing(body: bytes) -> None:
 async def test_columns_choose_members() -> None:
     """`columns` names what is written: other members are ignored, missing ones are null."""
     found = await operation("POST", "/jobs?columns=name,id", b'{"id":1,"junk":2,"version":3}')
-    assert isinstance(found.action, InsertRow)
-    assert found.action.members == (Member("id", "1"), Member("name", "null"))
+    assert isinstance(found.action, InsertRows)
+    assert found.action.rows == ((Member("id", "1"), Member("name", "null")),)
     lenient = await operation(
         "POST", "/jobs?columns=name,id", b'{"id":1}', prefer="missing=default"
     )
-    assert isinstance(lenient.action, InsertRow)
-    assert lenient.action.members == (Member("id", "1"),)
+    assert isinstance(lenient.action, InsertRows)
+    assert lenient.action.rows == ((Member("id", "1"),),)
 
 
 async def test_headers_only_needs_the_key() -> None:
     """return=headers-only lets the store return the key, from which Location is made."""
     found = await operation("POST", "/pairs", b'{"k1":1}', prefer="return=headers-only")
-    assert isinstance(found.action, InsertRow)
-    assert found.action.returning == ("k1", "k2")
+    assert isinstance(found.action, InsertRows)
+    assert found.action.returning == (Selected("k1"), Selected("k2"))
     keyless = await operation("POST", "/plain", b'{"a":1}', prefer="return=headers-only")
-    assert isinstance(keyless.action, InsertRow)
+    assert isinstance(keyless.action, InsertRows)
     assert keyless.action.returning is None
 
 
@@ -175,14 +176,20 @@ async def test_conditions_that_cannot_be_evaluated(
 @pytest.mark.parametrize(
     "method,target,body,status,code",
     [
-        ("PUT", "/jobs?id=eq.1", b'{"id":1}', 501, Code.NOT_FENCED),
         ("MERGE", "/jobs", b"", 501, Code.NOT_FENCED),
         ("POST", "/rpc/run", b"{}", 501, Code.NOT_FENCED),
         ("GET", "/rpc/run", b"", 501, Code.NOT_FENCED),
-        ("POST", "/jobs", b'[{"id":1},{"id":2}]', 501, Code.NOT_FENCED),
-        ("POST", "/jobs", b"[]", 501, Code.NOT_FENCED),
         ("PATCH", "/jobs?limit=1", b'{"name":"x"}', 501, Code.NOT_FENCED),
-        ("DELETE", "/jobs?or=(id.eq.1)", b"", 501, Code.NOT_FENCED),
+        ("PUT", "/jobs?id=eq.1&limit=1", b'{"id":1}', 400, "PGRST114"),
+        ("PUT", "/jobs?id=eq.1&name=eq.x", b'{"id":1}', 405, "PGRST105"),
+        ("PUT", "/jobs?id=gt.1", b'{"id":1}', 405, "PGRST105"),
+        ("PUT", "/jobs", b'{"id":1}', 405, "PGRST105"),
+        ("PUT", "/plain?a=eq.1", b'{"a":1}', 405, "PGRST105"),
+        ("PUT", "/jobs?id=eq.1", b'{"id":2,"name":"x"}', 400, "PGRST115"),
+        ("PUT", "/jobs?id=eq.1", b"[]", 400, "PGRST115"),
+        ("PUT", "/jobs?id=eq.1", b'{"id":1}', 400, "PGRST102"),
+        ("PATCH", "/jobs", b'[{"name":"x"},{"name":"y"}]', 400, "PGRST102"),
+        ("POST", "/jobs", b'[{"id":1},{"id":2,"name":"x"}]', 400, "PGRST102"),
         ("OPTIONS", "/jobs", b"", 405, Code.METHOD_NOT_ALLOWED),
         ("TRACE", "/jobs", b"", 405, Code.METHOD_NOT_ALLOWED),
         ("GET", "/", b"", 404, "PGRST125"),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gateway.dialects.rows.accept import Shape
 from gateway.dialects.rows.context import RowsContext
 from gateway.dialects.rows.prefer import Returning
 from gateway.dialects.rows.render import render_outcome
@@ -49,7 +50,7 @@ def test_a_head() -> None:
 
 def test_a_single_object() -> None:
     """One object comes without the array around it, and with its own type."""
-    context = RowsContext("/db/jobs", single=True)
+    context = RowsContext("/db/jobs", shape=Shape.OBJECT)
     reply = render_outcome("GET", context, ReadOk(Rows('[{"id":1}]', 1)))
     assert reply.body == b'{"id":1}'
     assert fields(reply)["content-type"] == "application/vnd.pgrst.object+json; charset=utf-8"

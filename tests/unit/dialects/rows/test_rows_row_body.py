@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.rows.accept import BodyForm
 from gateway.dialects.rows.problems import RequestError
-from gateway.dialects.rows.row_body import parse_rows
+from gateway.dialects.rows.row_body import check_keys, parse_rows
 from gateway.model.row_action import Member, object_text
 
 _JSON = st.recursive(
@@ -111,9 +112,43 @@ def test_what_no_database_text_can_hold(value: bytes) -> None:
 
 
 def test_several_rows() -> None:
-    """No row is a list of none, several are refused by name: they may have several scopes."""
+    """No row is a list of none; without `columns`, all have the same members."""
     assert parse_rows(b" [ ] ") == ()
+    alike = parse_rows(b'[{"a":1},{"a":2.50}]')
+    assert alike == ((Member("a", "1"),), (Member("a", "2.50"),))
+    check_keys(alike)
+    check_keys(())
     with pytest.raises(RequestError) as caught:
-        parse_rows(b'[{"a":1},{"a":2}]')
-    assert caught.value.problem.status == 501
-    assert "more than one row" in caught.value.problem.message
+        check_keys(parse_rows(b'[{"a":1},{"a":2,"b":3}]'))
+    assert caught.value.problem.message == "All object keys must match"
+
+
+def test_lines_of_values() -> None:
+    """The first line names the columns; NULL is null, quotes hold commas, lines and quotes."""
+    body = 'a,"b c"\r\n1,NULL\n"x,""y""\nz",é\n'.encode()
+    assert parse_rows(body, BodyForm.CSV) == (
+        (Member("a", '"1"'), Member("b c", "null")),
+        (Member("a", '"x,\\"y\\"\\nz"'), Member("b c", '"\\u00e9"')),
+    )
+    assert parse_rows(b"", BodyForm.CSV) == ()
+    assert parse_rows(b"a\n", BodyForm.CSV) == ()
+
+
+@pytest.mark.parametrize(
+    "body", [b"a,b\n1\n", b"a,a\n1,2\n", b'a\n"x\n', b"a\n\xff\n", b"a\nx\0\n"]
+)
+def test_lines_that_cannot_be_read(body: bytes) -> None:
+    """Lines of another length, a column twice, an open quote, no UTF-8, NUL."""
+    with pytest.raises(RequestError) as caught:
+        parse_rows(body, BodyForm.CSV)
+    assert caught.value.problem.native == "PGRST102"
+
+
+def test_fields_of_a_form() -> None:
+    """One row of texts."""
+    row = (Member("a", '"x y"'), Member("b", '""'), Member("c", '"NULL"'))
+    assert parse_rows(b"a=x+y&b=&c=NULL", BodyForm.FIELDS) == (row,)
+    assert parse_rows(b"", BodyForm.FIELDS) == ((),)
+    for body in (b"a=1&a=2", b"a=%00", b"a=%ff"):
+        with pytest.raises(RequestError):
+            parse_rows(body, BodyForm.FIELDS)

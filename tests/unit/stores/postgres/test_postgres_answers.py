@@ -10,7 +10,7 @@ from gateway.model.conditions import NO_CONDITIONS, Conditions
 from gateway.model.mark import Era, Mark
 from gateway.model.problem import Code
 from gateway.model.reply import NotModified, Rows
-from gateway.model.row_action import DeleteRows, InsertRow, RowWrite, SelectRows, UpdateRows
+from gateway.model.row_action import DeleteRows, InsertRows, RowWrite, SelectRows, UpdateRows
 from gateway.model.token import Holder
 from gateway.ports.store import (
     BehindRegistry,
@@ -40,6 +40,7 @@ def record(**values: Any) -> dict[str, Any]:
         "rows": 1,
         "body": "[{}]",
         "etag": "3",
+        "made": 1,
         "matched": None,
         **values,
     }
@@ -81,7 +82,7 @@ def test_the_fence_comes_before_everything_else(rows: int) -> None:
         (UPDATE, Conditions(("*",), None), {"matched": 0}, "no such row"),
         (UPDATE, NONE_MATCH, {"matched": 1}, "there is such a row"),
         (UPDATE, Conditions(None, ('"1"',)), {"matched": 1}, "another version"),
-        (InsertRow("t", ()), NONE_MATCH, {}, "a row with this key"),
+        (InsertRows("t", ()), NONE_MATCH, {}, "a row with this key"),
     ],
 )
 def test_a_condition_that_did_not_hold_is_412(
@@ -117,7 +118,7 @@ def test_replies_carry_what_was_asked_for() -> None:
     cases: list[tuple[RowWrite, Rows]] = [
         (UPDATE, Rows("[{}]", 1, etag='"3"')),
         (UpdateRows("t", (), ()), Rows(None, 1, etag='"3"')),
-        (InsertRow("t", ()), Rows(None, 1, etag='"3"', inserted=True)),
+        (InsertRows("t", ()), Rows(None, 1, etag='"3"', inserted=True)),
         (DeleteRows("t", (), ()), Rows("[{}]", 1, etag='"3"')),
     ]
     for action, reply in cases:
@@ -134,7 +135,13 @@ def test_a_probe_for_conditions_counts_nothing() -> None:
 
 def test_an_earlier_attempts_answer_is_given_again() -> None:
     """What was applied stays applied, also when the fence has moved on since."""
-    prior = {"prior_rows": 2, "prior_body": "[1]", "prior_etag": "9", "prior_id": "w1"}
+    prior = {
+        "prior_rows": 2,
+        "prior_body": "[1]",
+        "prior_etag": "9",
+        "prior_id": "w1",
+        "prior_made": 0,
+    }
     answer = record(ok=False, token=6, rows=0, **prior)
     result = judge_write(answer, Asked(UPDATE, NO_CONDITIONS, MARK))
     assert result == Written(Rows("[1]", 2, etag='"9"'), earlier=True)
@@ -146,7 +153,7 @@ def test_an_earlier_attempts_answer_is_given_again() -> None:
 
 def read(count: int, version: int | None, **more: Any) -> Any:
     """Judge a read that answered this."""
-    answer = {"rows": count, "body": "[]", "version": version}
+    answer = {"rows": count, "body": "[]", "version": version, "total": more.pop("total", None)}
     conditions = more.pop("conditions", NO_CONDITIONS)
     exact = more.pop("exact", True)
     return judge_read_rows(answer, SelectRows("t", **more), conditions, exact=exact)

@@ -27,6 +27,8 @@ def column(name: str, base: str = "int4", **more: Any) -> dict[str, Any]:
         "collated": False,
         "nullable": True,
         "has_default": False,
+        "default_sql": None,
+        "is_generated": False,
         "key_place": 0,
         **more,
     }

@@ -18,11 +18,13 @@ from gateway.model.row_action import (
     Comparison,
     DeleteRows,
     Filter,
-    InsertRow,
+    InsertRows,
     Member,
     Order,
     RowWrite,
+    Selected,
     SelectRows,
+    Step,
     UpdateRows,
 )
 from gateway.stores.postgres.catalogue import ColumnShape, Shape
@@ -34,7 +36,7 @@ from gateway.stores.postgres.writes import WriteContext, build_write
 PACKAGE = Path(gateway.stores.postgres.__file__).parent
 SQL_MAKERS = {"sql.py", "catalogue.py", "schema.py"}
 """Where text becomes `Sql`: the type's own module, names that PostgreSQL quoted, shipped files."""
-QUOTED_BY_POSTGRES = {"table_sql", "column_sql", "record_type", "cast_type"}
+QUOTED_BY_POSTGRES = {"table_sql", "column_sql", "record_type", "cast_type", "default_sql"}
 
 
 def test_parts_are_inserted_as_they_are() -> None:
@@ -161,24 +163,34 @@ def shape(version: str | None = "version") -> Shape:
     )
 
 
+RENAMED = (Selected("name", (Step("k"),), "text", "an alias; --"), Selected("id"))
 texts = st.text(max_size=30)
 comparisons = st.sampled_from([c for c in Comparison if c not in (Comparison.IS, Comparison.IN)])
+
+
+paths = st.sampled_from([(), (Step("k"),), (Step("k"), Step(0, as_text=True))])
 
 
 @st.composite
 def twin_writes(draw: st.DrawFn) -> tuple[RowWrite, RowWrite]:
     """Two writes that ask for the same thing with other values."""
-    kind = draw(st.sampled_from([InsertRow, UpdateRows, DeleteRows]))
+    kind = draw(st.sampled_from([InsertRows, UpdateRows, DeleteRows]))
     columns = draw(st.lists(st.sampled_from(["id", "name"]), unique=True, max_size=2))
-    wanted = draw(st.lists(st.tuples(st.sampled_from(["id", "name"]), comparisons), max_size=3))
-    returning = draw(st.sampled_from([None, (), ("name",)]))
+    wanted = draw(
+        st.lists(st.tuples(st.sampled_from(["id", "name"]), comparisons, paths), max_size=3)
+    )
+    returning = draw(
+        st.sampled_from([None, (), (Selected("name"),), (Selected("name", alias="x"),)])
+    )
 
     def one() -> RowWrite:
         members = tuple(Member(column, draw(texts)) for column in columns)
-        filters = tuple(Filter(column, how, (draw(texts),)) for column, how in wanted)
+        filters = tuple(
+            Filter(column, how, (draw(texts),), path=path) for column, how, path in wanted
+        )
         filters += (Filter("id", Comparison.IN, tuple(draw(st.lists(texts, max_size=4)))),)
-        if kind is InsertRow:
-            return InsertRow("jobs", members, returning)
+        if kind is InsertRows:
+            return InsertRows("jobs", (members,), returning)
         if kind is UpdateRows:
             return UpdateRows("jobs", members, filters, returning)
         return DeleteRows("jobs", filters, returning)
@@ -191,7 +203,7 @@ def test_the_statement_depends_on_the_shape_alone(
     twins: tuple[RowWrite, RowWrite], scope: str, write_id: str
 ) -> None:
     """Whatever values, scopes and ids a write has, its SQL text is the same: they are arguments."""
-    conditions = NO_CONDITIONS if isinstance(twins[0], InsertRow) else Conditions(('"1"',), None)
+    conditions = NO_CONDITIONS if isinstance(twins[0], InsertRows) else Conditions(('"1"',), None)
     built = [
         build_write(
             shape(),
@@ -212,7 +224,9 @@ def test_a_read_depends_on_its_shape_alone(values: list[str], number: int) -> No
 
     def read(filler: list[str], page: int) -> SelectRows:
         filters = tuple(Filter("name", Comparison.EQ, (value,)) for value in filler)
-        return SelectRows("jobs", ("id",), filters, (Order("id"),), limit=page, offset=page)
+        return SelectRows(
+            "jobs", (Selected("id"),), filters, (Order("id"),), limit=page, offset=page
+        )
 
     statement = build_read(shape(), read(values, number))
     assert statement.text == build_read(shape(), read(["x"] * len(values), 0)).text
@@ -223,7 +237,7 @@ def test_a_read_depends_on_its_shape_alone(values: list[str], number: int) -> No
 def test_an_unknown_name_never_reaches_the_text(name: str) -> None:
     """A column is looked up by its exact name, or there is no statement."""
     with pytest.raises(UnknownColumn):
-        build_read(shape(), SelectRows("jobs", (name,)))
+        build_read(shape(), SelectRows("jobs", (Selected(name),)))
     with pytest.raises(UnknownColumn):
         build_read(shape(), SelectRows("jobs", order=(Order(name),)))
 

@@ -15,22 +15,27 @@ from gateway.model.catalogue import Column, ColumnKind, Table
 from gateway.model.conditions import Conditions
 from gateway.model.row_action import (
     Comparison,
+    Conflict,
     DeleteRows,
     Filter,
-    InsertRow,
     Member,
     Order,
+    Selected,
     SelectRows,
     UpdateRows,
 )
-from gateway.stores.sqlite import sql
+from gateway.stores.sqlite import predicates, sql
+from gateway.stores.sqlite.result import readout
 
 _ID = Column("id", "integer", ColumnKind.INTEGER)
 _NAME = Column('na`me"; --', "text", ColumnKind.TEXT)
 _VERSION = Column("v", "integer", ColumnKind.INTEGER)
 _TABLE = Table("jo`bs", (_ID, _NAME, _VERSION), ("id",), "v")
-_PIECE_CALLS = frozenset({"quoted", "_names", "_marks", "_nulls"})
-_TEXT_TABLES = frozenset({"BINARY_OPERATORS", "TRUTH_TESTS"})
+_SHOWN = readout(_TABLE, (Selected("id"),))
+_PIECE_CALLS = frozenset({"quoted", "_names", "marks"})
+_TEXT_TABLES = frozenset(
+    {*("BINARY_OPERATORS", "TRUTH_TESTS", "_AFFINITIES", "_DIRECTIONS", "_NULLS")}
+)
 _RUNS = frozenset({"execute", "executemany", "executescript"})
 
 
@@ -86,8 +91,10 @@ def _modules() -> list[Path]:
 
 def test_no_formatted_value_enters_sql_text() -> None:
     """What is interpolated into SQL is quoted by the catalogue's entry, or is SQL itself."""
-    assert foreign_parts(ast.parse(Path(sql.__file__).read_text())) == []
-    assert other_makers(ast.parse(Path(sql.__file__).read_text())) == []
+    for module in (sql, predicates):
+        text = Path(module.__file__).read_text()
+        assert foreign_parts(ast.parse(text)) == []
+        assert other_makers(ast.parse(text)) == []
 
 
 @pytest.mark.parametrize("path", _modules(), ids=lambda path: path.name)
@@ -121,11 +128,11 @@ def test_values_are_bound(value: str) -> None:
     """Whatever a value holds, the text of the statement is the same."""
     filters = (Filter(_NAME.name, Comparison.IN, (value, "x")),)
     action = SelectRows(_TABLE.name, filters=filters)
-    piece = sql.select(_TABLE, action, (_ID,))
+    piece = sql.select(_TABLE, action, _SHOWN)
     usual = sql.select(
         _TABLE,
         SelectRows(_TABLE.name, filters=(Filter(_NAME.name, Comparison.IN, ("a", "b")),)),
-        (_ID,),
+        _SHOWN,
     )
     assert piece.sql == usual.sql
     assert piece.values[:2] == (value, "x")
@@ -133,8 +140,8 @@ def test_values_are_bound(value: str) -> None:
 
 def test_names_are_quoted() -> None:
     """A name in backticks is a name and nothing else, also with a backtick in it."""
-    assert sql.quoted(_TABLE) == "`jo``bs`"
-    assert sql.quoted(_NAME) == '`na``me"; --`'
+    assert predicates.quoted(_TABLE) == "`jo``bs`"
+    assert predicates.quoted(_NAME) == '`na``me"; --`'
 
 
 def test_statements() -> None:
@@ -142,23 +149,23 @@ def test_statements() -> None:
     where = (Filter("id", Comparison.EQ, ("1",)),)
     conditions = Conditions(if_match=('"3"', '"x"'), if_none_match=('W/"5"',))
     update = sql.update(
-        _TABLE, UpdateRows("jo`bs", (Member("id", "2"),), where), conditions, (_ID,)
+        _TABLE, UpdateRows("jo`bs", (Member("id", "2"),), where), conditions, _SHOWN
     )
     assert update.sql == (
         "UPDATE OR ABORT `jo``bs` SET `id` = ?, `v` = coalesce(`v`, 0) + 1"
-        " WHERE `id` = ? AND `v` IN (?) AND `v` NOT IN (?) RETURNING `id`"
+        " WHERE `id` = ? AND `v` IN (?) AND `v` NOT IN (?) RETURNING `id`, `v`"
     )
     assert update.values == (2, 1, 3, 5)
-    delete = sql.delete(_TABLE, DeleteRows("jo`bs", where), Conditions(if_match=("*",)), (_ID,))
-    assert delete.sql == "DELETE FROM `jo``bs` WHERE `id` = ? RETURNING `id`"
-    insert = sql.insert(_TABLE, InsertRow("jo`bs", (Member("id", "1"),)), (_ID,), only_new=True)
+    delete = sql.delete(_TABLE, DeleteRows("jo`bs", where), Conditions(if_match=("*",)), _SHOWN)
+    assert delete.sql == "DELETE FROM `jo``bs` WHERE `id` = ? RETURNING `id`, `v`"
+    insert = sql.insert(_TABLE, (Member("id", "1"),), _SHOWN, Conflict(("id",), merge=False))
     assert insert.sql == (
         "INSERT OR ABORT INTO `jo``bs` (`id`, `v`) VALUES (?, ?)"
-        " ON CONFLICT (`id`) DO NOTHING RETURNING `id`"
+        " ON CONFLICT (`id`) DO NOTHING RETURNING `id`, `v`"
     )
     assert insert.values == (1, 1)
     order = (Order("id"), Order("v", True, True))
-    select = sql.select(_TABLE, SelectRows("jo`bs", order=order, limit=2), (_ID, _VERSION))
+    select = sql.select(_TABLE, SelectRows("jo`bs", order=order, limit=2), _SHOWN)
     assert "ORDER BY `id` ASC NULLS LAST, `v` DESC NULLS FIRST LIMIT ? OFFSET ?" in select.sql
     assert select.values == (2, 0)
 
@@ -167,7 +174,7 @@ def test_unknown_names_never_reach_sql() -> None:
     """A name that the catalogue lacks is refused here too, not only by the dialect."""
     unknown = (Filter("nope", Comparison.EQ, ("1",)),)
     with pytest.raises(RequestError) as caught:
-        sql.select(_TABLE, SelectRows("jo`bs", filters=unknown), (_ID,))
+        sql.select(_TABLE, SelectRows("jo`bs", filters=unknown), _SHOWN)
     assert caught.value.problem.native == "42703"
 
 
@@ -175,5 +182,5 @@ def test_is_true_needs_a_boolean() -> None:
     """IS TRUE of a number is refused as PostgreSQL does, not taken for a truth value."""
     truth = (Filter("id", Comparison.IS, ("true",)),)
     with pytest.raises(RequestError) as caught:
-        sql.select(_TABLE, SelectRows("jo`bs", filters=truth), (_ID,))
+        sql.select(_TABLE, SelectRows("jo`bs", filters=truth), _SHOWN)
     assert caught.value.problem.native == "42804"
