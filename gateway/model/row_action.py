@@ -219,7 +219,6 @@ class SelectRows:
     limit: int | None = None
     offset: int = 0
     single: bool = False
-    head: bool = False
     count: Count | None = None
     csv: bool = False
 

@@ -194,6 +194,8 @@ class Client:
         dialect = RowsDialect("db", MOUNT, self.store.catalogue, keys=None)
         request = self._request(method, target, body, fields)
         parsed = await dialect.parse(request)
+        if isinstance(parsed, Reply):
+            return Answer(parsed)
         if isinstance(parsed, Problem):
             return Answer(dialect.render(request, None, Refused(parsed)), problem=parsed)
         outcome: Outcome

@@ -17,6 +17,7 @@ from gateway.dialects.fence_fields import fence_fields
 from gateway.dialects.rows.accept import BodyForm, Shape, body_form, wanted_shape
 from gateway.dialects.rows.canonical import escaped
 from gateway.dialects.rows.context import RowsContext
+from gateway.dialects.rows.describe import describe
 from gateway.dialects.rows.prefer import parse_prefer
 from gateway.dialects.rows.problems import (
     RequestError,
@@ -89,7 +90,7 @@ class RowsDialect:
         self._tokens = tokens
         self._max_body_bytes = max_body_bytes
 
-    async def parse(self, request: RawRequest) -> Parsed | Problem:
+    async def parse(self, request: RawRequest) -> Parsed | Problem | Reply:
         """Understand a request, body included. Authenticates the worker first."""
         grant = authenticate(request, self._keys, self._store, self._tokens)
         if isinstance(grant, Problem):
@@ -100,6 +101,8 @@ class RowsDialect:
         wanted = conditions(request.values(b"if-match"), request.values(b"if-none-match"))
         if isinstance(wanted, Problem):
             return wanted
+        if request.method in _READS and request.path in (root := self._mount.encode(), root + b"/"):
+            return describe(request.method, self._catalogue(), self._mount)
         try:
             return await self._understand(request, grant, fence, wanted)
         except (RequestError, BodyError) as error:

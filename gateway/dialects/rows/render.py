@@ -46,7 +46,8 @@ def _read(method: str, context: RowsContext, rows: Rows) -> Reply:
     ]
     fields.extend(_common(context, rows))
     partial = rows.total is not None and rows.count < rows.total
-    return _answer(method, 206 if partial else 200, fields, _text(rows.json, context))
+    status = 206 if partial else 200
+    return _answer(method, status, fields, _text(rows.json, context))
 
 
 def _written(method: str, context: RowsContext, rows: Rows) -> Reply:

@@ -138,7 +138,6 @@ def _select(asked: Asked) -> Understood:
         limit=query.limit,
         offset=query.offset,
         single=asked.single,
-        head=asked.method == "HEAD",
         count=asked.preferences.count,
         csv=asked.csv,
     )

@@ -171,12 +171,14 @@ def _filter_sql(shape: Shape, one: Filter, arguments: Arguments) -> Sql:
     kind = _TEXT if one.comparison in _PATTERNS else left.type
     if one.comparison in (Comparison.LIKE, Comparison.ILIKE):
         value = value.replace("*", "%")
-    right = compose("{value}::{type}", value=arguments.text(value), type=kind)
-    if one.quantifier is not None:
+    given = arguments.text(value)
+    if one.quantifier is None:
+        right = compose("{value}::{type}", value=given, type=kind)
+    else:
         right = compose(
             "{quantifier} ({value}::{type}[])",
             quantifier=_QUANTIFIERS[one.quantifier],
-            value=arguments.text(value),
+            value=given,
             type=kind,
         )
     operator = _OPERATORS[one.comparison]

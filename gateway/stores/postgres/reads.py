@@ -29,12 +29,9 @@ def build_read(shape: Shape, action: SelectRows) -> Statement:
         total = compose(
             "(SELECT count(*) FROM {table} AS t WHERE {where})", table=shape.name, where=where
         )
-    body = Sql("NULL::text")
-    if not action.head:
-        body = rows_sql(shape, action.columns, arguments, csv=action.csv)
     text = compose(
         _READ,
-        body=body,
+        body=rows_sql(shape, action.columns, arguments, csv=action.csv),
         row=row_sql(shape, action.columns, arguments, csv=action.csv),
         version=version,
         total=total,

@@ -238,7 +238,7 @@ class SqliteStore:
         action = operation.action
         assert isinstance(action, SelectRows)
         table = self._current(connection).tables[action.table]
-        shown = readout(table, None if action.head else action.columns, csv=action.csv)
+        shown = readout(table, action.columns, csv=action.csv)
         piece = sql.select(table, action, shown)
         found = collect(connection.execute(piece.sql, piece.values), shown)
         total = None

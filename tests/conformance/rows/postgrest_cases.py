@@ -507,7 +507,8 @@ CASES: Final = {
     ),
     "read_tree": Case(
         "GET",
-        "/entities?or=(and(name.eq.entity 2,id.eq.2),and(name.eq.entity 1,id.eq.1))&select=id&order=id",
+        "/entities?or=(and(name.eq.entity 2,id.eq.2),and(name.eq.entity 1,id.eq.1))"
+        "&select=id&order=id",
         200,
         answer=[{"id": 1}, {"id": 2}],
     ),

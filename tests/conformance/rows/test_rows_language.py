@@ -1,4 +1,4 @@
-"""The language of rows on both engines: which rows a filter finds, what is shown, what is written."""
+"""The language of rows on both engines: what a filter finds, what is shown and written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SETUP = {
         ' (4, \'x,y)"z\', 7, \'{{"a.b": {{"c": "d"}}}}\', NULL, NULL, 1)',
     ),
     "stock": (
-        "CREATE TABLE stock(shop int, item text, amount int DEFAULT 7, PRIMARY KEY (shop, item))",
+        "CREATE TABLE stock(shop int NOT NULL, item text NOT NULL, amount int DEFAULT 7, "
+        "PRIMARY KEY (shop, item))",
         "INSERT INTO stock VALUES (1, 'a', 1), (1, 'b', 2)",
     ),
     "ranges": (
@@ -146,7 +147,7 @@ ONLY_POSTGRES = {
     "span=nxr.[0,6)": [1],
     "span=nxl.[4,6)": [2],
     "span=adj.[9,12)": [2],
-    "words=fts.fat & cat": [1],
+    "words=fts.fat %26 cat": [1],
     "words=plfts.fat cat": [1],
     "words=phfts.fat cat": [1],
     "words=not.wfts.dog": [1],
@@ -156,7 +157,7 @@ ONLY_POSTGRES = {
     'j=cs.{"a":1}': [1],
     "j->a=eq.2": [2],
     "j->a=gt.1": [2],
-    "or=(ints.cs.{3},span.cs.[1,2))": [1, 2],
+    'or=(ints.cs.{3},span.cs."[1,2)")': [1, 2],
     "ints->0=eq.3": [2],
 }
 
