@@ -193,8 +193,10 @@ def test_trees(key: str, value: str, expected: Group) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", "a.eq.1", "()", "(a.eq.1", "(a.eq.1))", "(a)", "(a.eq.1,)", "(or(a.eq.1)", "(and)"]
-    + ["(" + "or(" * 20 + "a.eq.1" + ")" * 21],
+    [
+        *("", "a.eq.1", "()", "(a.eq.1", "(a.eq.1))", "(a)", "(a.eq.1,)", "(or(a.eq.1)", "(and)"),
+        "(" + "or(" * 20 + "a.eq.1" + ")" * 21,
+    ],
 )
 def test_trees_that_do_not_close(value: str) -> None:
     """What is no tree is refused; a filter that is skipped would change more rows."""
