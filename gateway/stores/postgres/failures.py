@@ -12,6 +12,7 @@ from enum import Enum, auto
 import asyncpg
 
 from gateway.dialects.rows import problems
+from gateway.engine.bulkhead import LanesBusy
 from gateway.model.problem import Problem
 
 FENCE_SCHEMA = "fencegate"
@@ -42,10 +43,6 @@ class Way(Enum):
 
 class Unreachable(Exception):
     """No connection could be opened. Nothing was sent. The text carries no credentials."""
-
-
-class LanesBusy(Exception):
-    """No connection became free in time. Nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gateway.stores.postgres.failures import LanesBusy, Unreachable, is_driver_error
+from gateway.engine.bulkhead import LanesBusy
+from gateway.stores.postgres.failures import Unreachable, is_driver_error
 from gateway.stores.postgres.lanes import Lane, Lanes
 from gateway.stores.postgres.sql import Arguments, compose
 

@@ -12,8 +12,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from gateway.engine.bulkhead import LanesBusy
 from gateway.model.problem import Problem
-from gateway.stores.postgres.failures import LanesBusy, Way, understand
+from gateway.stores.postgres.failures import Way, understand
 from gateway.stores.postgres.sql import Sql, Statement
 
 MAX_PREPARED: Final = 200

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.stores.postgres.failures import LanesBusy, Unreachable, is_driver_error
+from gateway.engine.bulkhead import LanesBusy
+from gateway.stores.postgres.failures import Unreachable, is_driver_error
 from gateway.stores.postgres.lanes import Lanes
 from gateway.stores.postgres.sql import Arguments, compose
 

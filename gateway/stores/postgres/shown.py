@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from gateway.dialects.rows.csv_text import csv_name
 from gateway.model.row_action import Selected, Selection
 from gateway.stores.postgres.catalogue import Shape
 from gateway.stores.postgres.predicates import column_of, expression
@@ -51,12 +52,8 @@ def rows_sql(shape: Shape, wanted: Selection, arguments: Arguments, *, csv: bool
     names = [item.name for item in wanted] or list(shape.columns)
     return compose(
         "{head} || coalesce(E'\\n' || string_agg(r.j, E'\\n'), '')",
-        head=arguments.text(",".join(map(_csv_name, names))),
+        head=arguments.text(",".join(map(csv_name, names))),
     )
-
-
-def _csv_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if any(c in name for c in ',"\r\n') else name
 
 
 def _object(shape: Shape, wanted: Selection, arguments: Arguments) -> Sql:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from gateway.dialects.rows import problems
+from gateway.engine.bulkhead import Bulkhead, LanesBusy
+from gateway.engine.raises import Raises
 from gateway.model.catalogue import Catalogue
 from gateway.model.mark import Era, Mark, Scope
 from gateway.model.operation import Operation
@@ -29,11 +31,9 @@ from gateway.ports.store import (
 )
 from gateway.stores.postgres import probe, schema
 from gateway.stores.postgres.answers import judge_prior, judge_read_rows, mark_of
-from gateway.stores.postgres.bulkhead import Bulkhead
 from gateway.stores.postgres.catalogue import CatalogueError
 from gateway.stores.postgres.connection import Target, open_connection, session_settings
 from gateway.stores.postgres.failures import (
-    LanesBusy,
     Unreachable,
     Way,
     is_driver_error,
@@ -42,7 +42,6 @@ from gateway.stores.postgres.failures import (
 )
 from gateway.stores.postgres.lanes import Lanes
 from gateway.stores.postgres.predicates import UnknownColumn
-from gateway.stores.postgres.raises import Raises
 from gateway.stores.postgres.reads import build_read
 from gateway.stores.postgres.requests import Requests
 from gateway.stores.postgres.sql import Arguments, Statement, compose

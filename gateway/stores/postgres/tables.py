@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from gateway.dialects.rows import problems
+from gateway.engine.bulkhead import LanesBusy
 from gateway.model.catalogue import Catalogue
 from gateway.model.problem import Problem
 from gateway.stores.postgres.catalogue import (
@@ -15,7 +16,7 @@ from gateway.stores.postgres.catalogue import (
     catalogue_query,
     read_shapes,
 )
-from gateway.stores.postgres.failures import LanesBusy, Unreachable, is_driver_error
+from gateway.stores.postgres.failures import Unreachable, is_driver_error
 from gateway.stores.postgres.lanes import Lanes
 
 

@@ -11,15 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.dialects.rows import problems
+from gateway.engine.bulkhead import Bulkhead, LanesBusy
 from gateway.model.operation import Operation
 from gateway.model.problem import Code, Problem
 from gateway.model.row_action import DeleteRows, InsertRows, RowWrite, UpdateRows
 from gateway.model.write_id import request_name
 from gateway.ports.store import MaybeWritten, NotWritten, WriteFence, WriteResult, Written
 from gateway.stores.postgres.answers import Asked, judge_write, rows_reply
-from gateway.stores.postgres.bulkhead import Bulkhead
 from gateway.stores.postgres.failures import (
-    LanesBusy,
     Unreachable,
     Way,
     is_driver_error,

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from gateway.dialects.rows.array_text import array_elements
 from gateway.dialects.rows.problems import RequestError, no_column
 from gateway.dialects.rows.sql import BINARY_OPERATORS, TRUTH_TESTS
+from gateway.dialects.rows.typed_text import no_documents, no_pattern, no_truth_value
 from gateway.model.catalogue import Column, ColumnKind, Table
 from gateway.model.row_action import (
     Comparison,
@@ -23,14 +25,11 @@ from gateway.model.row_action import (
     Selected,
     Truth,
 )
-from gateway.stores.sqlite.patterns import array_elements, glob_of, json_way, like_of
+from gateway.stores.sqlite.patterns import glob_of, json_way, like_of
 from gateway.stores.sqlite.values import (
     SqlValue,
     no_cast,
-    no_documents,
     no_operator,
-    no_pattern,
-    no_truth_value,
     text_value,
 )
 

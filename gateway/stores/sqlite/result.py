@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.dialects.rows.csv_text import csv_name, csv_text
 from gateway.dialects.rows.problems import RequestError
 from gateway.model.catalogue import Column, ColumnKind, Table
 from gateway.model.problem import Code, Problem
@@ -16,8 +17,6 @@ from gateway.stores.sqlite.values import json_text
 
 MAX_RESULT_CHARS: Final = 16_777_216
 """No answer is larger: it is built in memory."""
-
-_QUOTE_IN_CSV: Final = frozenset('"\\(), \t\n\r\v\f')
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +88,13 @@ def collect(rows: Iterable[tuple[Any, ...]], what: Readout) -> Found:
         return Found(count, version, None)
     text = "[" + ",".join(parts) + "]"
     if what.csv:
-        text = "\n".join([",".join(map(_csv_name, what.names)), *parts])
+        text = "\n".join([",".join(map(csv_name, what.names)), *parts])
     return Found(count, version, text)
 
 
 def nothing_found(what: Readout) -> Found:
     """No rows, in the form that was wanted."""
     return collect((), what)
-
-
-def _csv_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if any(c in name for c in ',"\r\n') else name
 
 
 def _csv_value(column: Column, value: Any) -> str:
@@ -111,9 +106,7 @@ def _csv_value(column: Column, value: Any) -> str:
     text = value if isinstance(value, str) else json_text(column, value)
     if isinstance(value, bytes):
         text = "\\x" + value.hex()
-    if text and not _QUOTE_IN_CSV.intersection(text):
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '""') + '"'
+    return csv_text(text)
 
 
 def _too_large() -> Problem:

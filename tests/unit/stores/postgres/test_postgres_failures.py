@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from gateway.engine.bulkhead import LanesBusy
 from gateway.model.problem import Code
 from gateway.stores.postgres.failures import (
-    LanesBusy,
     Unreachable,
     Way,
     is_driver_error,

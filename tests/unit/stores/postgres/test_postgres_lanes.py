@@ -8,8 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from gateway.engine.bulkhead import LanesBusy
 from gateway.model.problem import Code, Problem
-from gateway.stores.postgres.failures import LanesBusy, Unreachable
+from gateway.stores.postgres.failures import Unreachable
 from gateway.stores.postgres.lanes import MAX_PREPARED, Lane, Lanes
 from gateway.stores.postgres.sql import Sql, Statement
 

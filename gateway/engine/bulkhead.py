@@ -6,7 +6,10 @@ import asyncio
 from dataclasses import dataclass
 
 from gateway.model.mark import Scope
-from gateway.stores.postgres.failures import LanesBusy
+
+
+class LanesBusy(Exception):
+    """No slot or connection became free in time. Nothing was sent."""
 
 
 @dataclass(slots=True)

@@ -6,11 +6,10 @@ import asyncio
 
 import pytest
 
+from gateway.engine.bulkhead import Bulkhead, LanesBusy
+from gateway.engine.raises import Raises
 from gateway.model.mark import Era, Mark, Scope
 from gateway.ports.store import CarryFailed
-from gateway.stores.postgres.bulkhead import Bulkhead
-from gateway.stores.postgres.failures import LanesBusy
-from gateway.stores.postgres.raises import Raises
 
 SCOPE = Scope("s")
 
