@@ -26,6 +26,7 @@ from gateway.policy.document import PolicySet
 from gateway.policy.origin_settings import HttpSettings
 from gateway.policy.store_settings import (
     FilesSettings,
+    MariadbSettings,
     PostgresSettings,
     S3Settings,
     SqliteSettings,
@@ -119,7 +120,7 @@ def build_dialect(
         case HttpSettings():
             own = settings.authorization is not None
             return OriginDialect(settings.name, settings.mount or "", keys, tokens, own)
-        case SqliteSettings() | PostgresSettings():
+        case SqliteSettings() | PostgresSettings() | MariadbSettings():
             mount, most = settings.mount or "", policy.limits.max_rows_body_bytes
             catalogue = cast(_HasTables, store).catalogue
             return RowsDialect(settings.name, mount, catalogue, keys, most, tokens)

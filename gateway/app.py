@@ -46,7 +46,9 @@ from gateway.policy.document import PolicySet
 from gateway.policy.limits import Limits
 from gateway.policy.origin_settings import HttpSettings
 from gateway.policy.store_settings import (
+    DatabaseSettings,
     FilesSettings,
+    MariadbSettings,
     PostgresSettings,
     S3Settings,
     SqliteSettings,
@@ -59,7 +61,7 @@ from gateway.ports.registry import Registry, RegistryUnavailable
 from gateway.ports.store import ProbeFailed, Store
 from gateway.registries.memory import MemoryRegistry
 from gateway.registries.sqlite import SqliteRegistry
-from gateway.settings import METRICS_DIR_VARIABLE, reread, stamp_secret
+from gateway.settings import METRICS_DIR_VARIABLE, password_in, reread, stamp_secret
 from gateway.stores.files import BucketStore, TreeStore
 from gateway.stores.http import origin_store
 from gateway.stores.sqlite import SqliteStore
@@ -142,6 +144,8 @@ def build_store(settings: StoreSettings, policy: PolicySet) -> Store:
             )
         case PostgresSettings():
             return _postgres(settings, limits)
+        case MariadbSettings():
+            return _mariadb(settings, policy)
         case S3Settings():
             return _s3(settings, policy)
         case HttpSettings():
@@ -158,6 +162,34 @@ def _postgres(settings: PostgresSettings, limits: Limits) -> Store:
         settings.dsn,
         tables=settings.tables,
         schema=settings.schema,
+        pool_size=settings.pool_size,
+        lock_timeout_ms=limits.lock_timeout_ms,
+        statement_timeout_ms=limits.statement_timeout_ms,
+        connect_timeout_ms=limits.upstream_connect_timeout_ms,
+    )
+
+
+def _mariadb(settings: MariadbSettings, policy: PolicySet) -> Store:
+    from gateway.stores.mariadb.connection import Tls
+    from gateway.stores.mariadb.store import MariadbStore
+
+    limits, file = policy.limits, settings.password_file
+    try:
+        password = None if file is None else password_in(policy.data(file))
+        tls = None
+        if settings.ca_file is not None:
+            own = (settings.cert_file, settings.key_file)
+            cert, key = (None if one is None else str(policy.data(one)) for one in own)
+            tls = Tls(str(policy.data(settings.ca_file)), cert, key)
+            tls.context()  # read once now, so that a bad file stops the start
+    except (OSError, ValueError) as wrong:
+        raise StartError(f"store {settings.name}: {wrong}") from wrong
+    return MariadbStore(
+        settings.name,
+        settings.dsn,
+        tables=settings.tables,
+        password=password,
+        tls=tls,
         pool_size=settings.pool_size,
         lock_timeout_ms=limits.lock_timeout_ms,
         statement_timeout_ms=limits.statement_timeout_ms,
@@ -417,7 +449,7 @@ async def _run(
 
 async def _migrate(policy: PolicySet, name: str) -> str:
     settings = policy.stores.get(name)
-    if not isinstance(settings, SqliteSettings | PostgresSettings):
+    if not isinstance(settings, DatabaseSettings):
         known = [n for n, s in policy.stores.items() if s.dialect == "rows"]
         hint = f"; database stores here: {', '.join(known)}" if known else ""
         raise StartError(f"no database store is called {name!r} in this policy{hint}")

@@ -99,6 +99,17 @@ def stamp_secret(store: S3Settings, policy: PolicySet) -> bytes:
     return (store.stamp_key or secret_file(policy.data(Path("stamp-key")))).encode()
 
 
+def password_in(path: Path) -> str:
+    """The password that somebody put into a file; a line break at its end is no part of it.
+
+    Raises `UnusableSecret` when there is none, and OSError.
+    """
+    password = path.read_text("utf-8").rstrip("\r\n")
+    if not password:
+        raise UnusableSecret(f"{path} is empty: put the password into it")
+    return password
+
+
 def secret_file(path: Path) -> str:
     """The secret kept in a file that only its owner can read; made when it is not there.
 

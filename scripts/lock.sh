@@ -20,5 +20,5 @@ compile() {
 compile requirements/build.txt "$@" requirements/build.in
 compile requirements/run.txt "$@" -c requirements/build.txt pyproject.toml
 compile requirements/dev.txt "$@" -c requirements/build.txt -c requirements/run.txt \
-    --extra otel --extra test --extra dev pyproject.toml
+    --extra otel --extra mariadb --extra test --extra dev pyproject.toml
 compile requirements/fuzz.txt "$@" -c requirements/dev.txt requirements/fuzz.in

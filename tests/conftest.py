@@ -4,6 +4,7 @@ pytest_plugins = [
     "tests.services.fronts",
     "tests.services.object_stores",
     "tests.services.postgres",
+    "tests.services.mariadb",
     "tests.services.valkey",
     "tests.services.etcd",
     "tests.services.registries",

@@ -12,6 +12,7 @@ from typing import Final, assert_never
 from gateway.policy.document import (
     FilesSettings,
     HttpSettings,
+    MariadbSettings,
     PostgresSettings,
     RegistrySettings,
     S3Settings,
@@ -65,7 +66,7 @@ def _text(store: StoreSettings) -> str:
             return "exact: the last check and the rename happen under the scope's file lock"
         case SqliteSettings():
             return "exact, whatever crashes: the mark is checked in the transaction that writes"
-        case PostgresSettings():
+        case PostgresSettings() | MariadbSettings():
             return (
                 "exact, whatever crashes, as long as the database loses no commit: the mark is "
                 "checked in the transaction that writes"
@@ -99,6 +100,8 @@ def _gaps(store: StoreSettings) -> list[str]:
                 _SIDE_EFFECTS,
                 "a fail-over to a standby that lacks commits; make it synchronous",
             ]
+        case MariadbSettings():
+            return [_SIDE_EFFECTS, "a fail-over to a replica that lacks commits"]
         case S3Settings() | HttpSettings():
             gaps = [
                 f"effects later than {_settle(store)} after the last byte of a write",

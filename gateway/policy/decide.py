@@ -20,14 +20,13 @@ from gateway.model.operation import Operation
 from gateway.model.origin_request import OriginRequest
 from gateway.model.problem import Code, Problem
 from gateway.policy.document import (
+    DatabaseSettings,
     HttpSettings,
     Mode,
     OnMissingToken,
     PolicySet,
-    PostgresSettings,
     Reads,
     RuleSettings,
-    SqliteSettings,
     StoreSettings,
 )
 from gateway.policy.pattern import (
@@ -201,7 +200,7 @@ def _enforces(rule: _Rule, scope: Scope) -> bool:
 
 
 def _tables(store: StoreSettings) -> Collection[str]:
-    return store.tables if isinstance(store, SqliteSettings | PostgresSettings) else ()
+    return store.tables if isinstance(store, DatabaseSettings) else ()
 
 
 def rows_depth(store: StoreSettings) -> int | None:

@@ -22,7 +22,9 @@ from gateway.policy.origin_settings import HttpSettings
 from gateway.policy.registry_settings import RegistrySettings
 from gateway.policy.rule_settings import Mode, OnMissingToken, Reads, RuleSettings
 from gateway.policy.store_settings import (
+    DatabaseSettings,
     FilesSettings,
+    MariadbSettings,
     PostgresSettings,
     S3Settings,
     SqliteSettings,
@@ -37,11 +39,13 @@ __all__ = [
     "Address",
     "AdminSettings",
     "AuthSettings",
+    "DatabaseSettings",
     "Document",
     "FilesSettings",
     "HttpSettings",
     "KeySettings",
     "Limits",
+    "MariadbSettings",
     "Mode",
     "OnMissingToken",
     "PolicySet",

@@ -15,9 +15,11 @@ from gateway.policy.auth_fit import fit_auth
 from gateway.policy.complaint import Complaints
 from gateway.policy.document import (
     Address,
+    DatabaseSettings,
     FilesSettings,
     HttpSettings,
     Limits,
+    MariadbSettings,
     PostgresSettings,
     S3Settings,
     ServerSettings,
@@ -25,6 +27,7 @@ from gateway.policy.document import (
     StoreSettings,
 )
 from gateway.policy.lines import Path
+from gateway.policy.mariadb_fit import mariadb_misfits
 from gateway.policy.origin_settings import origin_misfits
 from gateway.policy.registry_settings import registry_misfits
 from gateway.policy.shape import Draft
@@ -65,7 +68,10 @@ def fit(draft: Draft, complaints: Complaints) -> None:
         if isinstance(store, HttpSettings):
             for key, message in origin_misfits(store):
                 complaints.add(("stores", store.name, key), message)
-        if isinstance(store, SqliteSettings | PostgresSettings) and not store.tables:
+        if isinstance(store, MariadbSettings):
+            for key, message in mariadb_misfits(store):
+                complaints.add(("stores", store.name, key), message)
+        if isinstance(store, DatabaseSettings) and not store.tables:
             path = ("stores", store.name, "tables")
             complaints.add(path, f"name a table at least: [stores.{store.name}.tables.jobs]")
     _mounts(draft, complaints)
@@ -220,6 +226,8 @@ def _upstream(store: StoreSettings, base: str) -> tuple[str, str]:
             return "path", _placed(base, store.path)
         case PostgresSettings():
             return "dsn", f"{store.dsn} {store.schema}"
+        case MariadbSettings():
+            return "dsn", store.dsn.partition("://")[2].rpartition("@")[2]
         case S3Settings():
             return "endpoint", f"{store.endpoint.rstrip('/')} {store.access_key_id}"
         case HttpSettings():

@@ -19,6 +19,7 @@ from gateway.policy.origin_settings import HttpSettings
 from gateway.policy.rule_settings import Mode
 from gateway.policy.store_settings import (
     FilesSettings,
+    MariadbSettings,
     PostgresSettings,
     S3Settings,
     SqliteSettings,
@@ -77,6 +78,8 @@ def _place(store: StoreSettings) -> str:
             place = str(store.path)
         case PostgresSettings():
             place = f"{_database(store.dsn)} {store.schema}"
+        case MariadbSettings():
+            place = _database(store.dsn)
         case S3Settings() | HttpSettings():
             place = store.endpoint.rstrip("/")
         case _:

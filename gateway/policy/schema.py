@@ -20,6 +20,7 @@ from gateway.policy.document import (
     HttpSettings,
     KeySettings,
     Limits,
+    MariadbSettings,
     PostgresSettings,
     RegistrySettings,
     RuleSettings,
@@ -41,6 +42,7 @@ STORE_TYPES: Final[Mapping[str, type]] = MappingProxyType(
         "files": FilesSettings,
         "sqlite": SqliteSettings,
         "postgres": PostgresSettings,
+        "mariadb": MariadbSettings,
         "s3": S3Settings,
         "http": HttpSettings,
     }
@@ -63,6 +65,7 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         '[stores.<name>] of type "files"': FilesSettings,
         '[stores.<name>] of type "sqlite"': SqliteSettings,
         '[stores.<name>] of type "postgres"': PostgresSettings,
+        '[stores.<name>] of type "mariadb"': MariadbSettings,
         '[stores.<name>] of type "s3"': S3Settings,
         '[stores.<name>] of type "http"': HttpSettings,
         "[stores.<name>.tables.<table>]": TableSettings,

@@ -115,6 +115,51 @@ class PostgresSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MariadbSettings:
+    """A MariaDB database as a store."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+    listen: ClassVar[None] = None
+
+    name: str
+    type: Annotated[Literal["mariadb"], Field(description="A MariaDB database.")]
+    dialect: Annotated[Literal["rows"], Field(description="Wire language that workers speak.")] = (
+        "rows"
+    )
+    mount: Mount | None = None
+    dsn: Annotated[
+        str,
+        Field(
+            pattern=r"^(mariadb|mysql)://[^/?#]+/[^/?#]+$",
+            description='Connection string "mariadb://user:password@host:3306/database".',
+        ),
+    ] = field(repr=False)
+    password_file: Annotated[
+        FileName | None,
+        Field(description="The user's password, from data_dir, instead of one in dsn."),
+    ] = None
+    ca_file: Annotated[
+        FileName | None,
+        Field(
+            description="Authorities in PEM, from data_dir, of which the server must show a "
+            "certificate for its host (TLS); absent: no TLS."
+        ),
+    ] = None
+    cert_file: Annotated[
+        FileName | None,
+        Field(description="Certificate in PEM that the gateway shows to the server."),
+    ] = None
+    key_file: Annotated[
+        FileName | None,
+        Field(description="Its private key in PEM, not encrypted; absent: it is in cert_file."),
+    ] = None
+    pool_size: Annotated[
+        int, Strict(), Field(ge=1, le=1_000, description="Connections kept to the database.")
+    ] = 10
+    tables: Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
     """An S3 server as a store."""
 
@@ -168,4 +213,7 @@ class S3Settings:
     ] = 10_000
 
 
-StoreSettings = FilesSettings | SqliteSettings | PostgresSettings | S3Settings | HttpSettings
+DatabaseSettings = SqliteSettings | PostgresSettings | MariadbSettings
+"""Stores of rows, which keep their fence in the database itself."""
+
+StoreSettings = FilesSettings | DatabaseSettings | S3Settings | HttpSettings

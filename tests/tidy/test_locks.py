@@ -41,7 +41,9 @@ def test_tests_run_on_what_users_run_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "name, extras", [("run.txt", ()), ("dev.txt", ("otel", "test", "dev"))], ids=["run", "dev"]
+    "name, extras",
+    [("run.txt", ()), ("dev.txt", ("otel", "mariadb", "test", "dev"))],
+    ids=["run", "dev"],
 )
 def test_the_lock_answers_pyproject(name: str, extras: tuple[str, ...]) -> None:
     """Every dependency of pyproject.toml is locked, at a release that it allows: make lock."""

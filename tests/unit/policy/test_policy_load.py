@@ -127,8 +127,8 @@ MISTAKES = {
     ),
     "store type": (
         '[stores.files]\ntype = "file"\n',
-        'p.toml:2: stores.files.type: expected one of "files", "sqlite", "postgres", "s3", '
-        '"http", found "file" (did you mean files?)',
+        'p.toml:2: stores.files.type: expected one of "files", "sqlite", "postgres", '
+        '"mariadb", "s3", "http", found "file" (did you mean files?)',
     ),
     "no store type": (
         '[stores.files]\nroot = "x"\n',

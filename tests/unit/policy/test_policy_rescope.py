@@ -81,6 +81,14 @@ def test_the_place_of_a_database_is_the_server_and_the_database() -> None:
     assert "first" not in str(of(loads(POSTGRES)))
 
 
+def test_the_place_of_a_mariadb_is_the_server_and_the_database() -> None:
+    """As of PostgreSQL: who connects, and how, is no part of it."""
+    text = POSTGRES.replace('"postgres"', '"mariadb"').replace("postgresql:", "mariadb:")
+    text = text.replace("?sslmode=require", "")
+    assert changes(text.replace("u:first", "v:second"), text) == ()
+    assert changes(text.replace("/app", "/other"), text) != ()
+
+
 def test_what_an_earlier_release_kept_is_compared_as_far_as_it_goes() -> None:
     """It knew no places: an upgrade is no rescope, another mount is."""
     kept = {"stores": {"files": ["files", "http", "/files"]}, "rules": of(loads(BASE))["rules"]}
