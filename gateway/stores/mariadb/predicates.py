@@ -72,6 +72,7 @@ _CASTS: Final = MappingProxyType(
         **dict.fromkeys(("real", "double precision"), ColumnKind.REAL),
     }
 )
+_NUMBERS: Final = frozenset({ColumnKind.INTEGER, ColumnKind.NUMERIC})
 _CAST_TYPES: Final = MappingProxyType(
     {
         ColumnKind.TEXT: Sql("CHAR CHARACTER SET utf8mb4"),
@@ -134,6 +135,8 @@ def shown_value(table: Table, item: Selected) -> Expression:
     value = expression(table, item.column, item.path)
     if item.cast is None:
         return value
+    if item.cast == "numeric" and value.column.kind in _NUMBERS:
+        return Expression(value.sql, Column(item.column, item.cast, ColumnKind.NUMERIC))
     if item.cast not in _CASTS:
         raise no_cast(item.cast)
     column = Column(item.column, item.cast, _CASTS[item.cast])

@@ -18,6 +18,12 @@ TYPES: Final = MappingProxyType(
             "ints": "text",
             "money": "text",
         },
+        "mariadb": {
+            "serial": "integer PRIMARY KEY AUTO_INCREMENT",
+            "json": "json",
+            "ints": "text",
+            "money": "text",
+        },
         "postgres": {
             "serial": "serial PRIMARY KEY",
             "json": "json",
@@ -121,7 +127,7 @@ class Case:
     """A request and its answer; `then` is a read afterwards and what it finds.
 
     `fields` must be there with these values, `absent` must not. `only`: the engine whose types the
-    case is about.
+    case is about; `refused_by`: those that cannot do it, and refuse by name.
     """
 
     method: str
@@ -134,6 +140,7 @@ class Case:
     absent: tuple[str, ...] = ()
     then: tuple[str, Any] | None = None
     only: str = ""
+    refused_by: tuple[str, ...] = ()
 
     @property
     def table(self) -> str:
@@ -221,7 +228,13 @@ CASES: Final = {
         {"preference-applied": "return=representation", "content-range": "*/*"},
     ),
     "update_to_null": Case(
-        "PATCH", "/no_pk?a=eq.1", 200, {"b": None}, _SHOWN, [{"a": "1", "b": None}]
+        "PATCH",
+        "/no_pk?a=eq.1",
+        200,
+        {"b": None},
+        _SHOWN,
+        [{"a": "1", "b": None}],
+        refused_by=("mariadb",),
     ),
     "update_columns": Case(
         "PATCH",

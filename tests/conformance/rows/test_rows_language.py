@@ -1,19 +1,16 @@
-"""The language of rows on both engines: what a filter finds, what is shown and written."""
+"""The language of rows on every engine: what a filter finds, what is shown and written."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from gateway.policy.document import TableSettings
-from gateway.stores.postgres.store import PostgresStore
-from gateway.stores.sqlite import SqliteStore
 from gateway.testing.rows_subject import Client, mark
+from tests.conformance.rows.engines import ENGINES, open_engine
 
 SETUP = {
     "people": (
@@ -40,13 +37,17 @@ SETUP = {
         " (3, NULL, NULL, NULL, NULL, NULL)",
     ),
 }
-TYPES = {"sqlite": {"json": "json"}, "postgres": {"json": "jsonb"}}
+TYPES = {
+    "sqlite": {"json": "json"},
+    "postgres": {"json": "jsonb"},
+    "mariadb": {"json": "json"},
+}
 SHOWN = {"prefer": "return=representation"}
 MERGE = {"prefer": "return=representation,resolution=merge-duplicates"}
 OpenClient = Callable[..., Awaitable[Client]]
 
 
-@pytest.fixture(params=list(TYPES))
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -65,23 +66,8 @@ async def open_client(
             name: TableSettings(version_column="version" if name == "people" else None)
             for name in tables
         }
-        store: Any
-        if engine == "sqlite":
-            path = tmp_path / "db.sqlite"
-            connection = sqlite3.connect(path, isolation_level=None)
-            connection.executescript(";".join(statements))
-            connection.close()
-            store = SqliteStore("db", path, tables=settings)
-        else:
-            dsn = request.getfixturevalue("postgres_dsn")
-            raw = await asyncpg.connect(dsn)
-            for sql in statements:
-                await raw.execute(sql)
-            await raw.close()
-            store = PostgresStore("db", dsn, tables=settings)
-            await store.migrate()
+        store = await open_engine(engine, request, tmp_path, statements, settings)
         opened.append(store)
-        await store.probe()
         return await Client(store, mark(1)).ready()
 
     yield open_one
@@ -129,7 +115,7 @@ FOUND = {
 
 @pytest.mark.parametrize("query", FOUND)
 async def test_what_a_filter_finds(open_client: OpenClient, query: str) -> None:
-    """The same rows on both engines, by GET and by what DELETE removes."""
+    """The same rows on every engine, by GET and by what DELETE removes."""
     client = await open_client("people")
     read = await client.get(f"/people?select=id&order=id&{query}")
     assert [row["id"] for row in read.json] == FOUND[query], read.json
@@ -171,9 +157,11 @@ async def test_what_only_postgresql_finds(open_client: OpenClient, query: str) -
     assert [row["id"] for row in read.json] == ONLY_POSTGRES[query]
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "engine", ["sqlite", pytest.param("mariadb", marks=pytest.mark.extra)], indirect=True
+)
 @pytest.mark.parametrize("test", ["match.x", "cs.{1}", "fts.x", "adj.[1,2)"])
-async def test_what_sqlite_has_not_is_refused(open_client: OpenClient, test: str) -> None:
+async def test_what_an_engine_has_not_is_refused(open_client: OpenClient, test: str) -> None:
     """By its name, and nothing is removed."""
     client = await open_client("people")
     for answer in (
